@@ -40,7 +40,7 @@ async def test_warnings_precede_a_full_disk_and_come_once_for_each_change(
 ) -> None:
     caplog.set_level(logging.INFO, "kwire.disk")
 
-    def told() -> list[tuple[str, str]]:
+    def log_lines() -> list[tuple[str, str]]:
         found = [(each.levelname, each.getMessage()) for each in caplog.records]
         caplog.clear()
         return found
@@ -49,24 +49,24 @@ async def test_warnings_precede_a_full_disk_and_come_once_for_each_change(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(RoomWatch(logs).run)
         await trio.sleep(1)
-        assert told() == []
+        assert log_lines() == []
         room["b"] = 4 * GIB
         await trio.sleep(2 * INTERVAL_S)
-        [(level, text)] = told()
+        [(level, text)] = log_lines()
         assert level == "WARNING"
         assert f"disk of {tmp_path / 'b'} is nearly full: 4,294,967,296 of" in text
         room["b"] = 1000
         await trio.sleep(2 * INTERVAL_S)
-        [(level, text)] = told()
+        [(level, text)] = log_lines()
         assert level == "ERROR"
         assert f"disk of {tmp_path / 'b'} is full: 1,000 of" in text
         room["b"] = 50 * GIB
         await trio.sleep(2 * INTERVAL_S)
-        [(level, text)] = told()
+        [(level, text)] = log_lines()
         assert (level, "has room" in text) == ("INFO", True)
         room["a"] = OSError(errno.EIO, "made up")
         await trio.sleep(INTERVAL_S)
-        [(level, text)] = told()
+        [(level, text)] = log_lines()
         assert "Cannot tell how full the disk of" in text
         assert not logs.offline_dirs
         nursery.cancel_scope.cancel()

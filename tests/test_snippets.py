@@ -219,8 +219,8 @@ def kwire(commands: str, broker: BrokerProcess, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_commands_of_the_page_work_on_a_broker(broker: BrokerProcess, tmp_path: Path) -> None:
-    said = kwire(block(COMMANDS), broker, tmp_path)
-    assert said.count("apples") == 3  # from the beginning, of the last hour, as a group
+    output = kwire(block(COMMANDS), broker, tmp_path)
+    assert output.count("apples") == 3  # from the beginning, of the last hour, as a group
 
 
 @pytest.mark.slow
@@ -240,10 +240,10 @@ def test_cluster_commands_of_the_page_work_on_a_cluster(tmp_path: Path) -> None:
     with serving(serve.replace("--brokers 3", "--brokers 4"), tmp_path, ports=4) as bootstrap:
         here = {"KWIRE_BOOTSTRAP_SERVERS": bootstrap}
         typed("for t in a b c; do echo apples | kwire produce $t; done", tmp_path, here)
-        said = typed(commands, tmp_path, here)
-    emptied = [line.split() for line in said.splitlines() if re.match(r" +2 ", line)][-1]
-    assert emptied[-5:-3] == ["0", "0"], said
-    assert said.rstrip().endswith("all is well"), said
+        output = typed(commands, tmp_path, here)
+    emptied = [line.split() for line in output.splitlines() if re.match(r" +2 ", line)][-1]
+    assert emptied[-5:-3] == ["0", "0"], output
+    assert output.rstrip().endswith("all is well"), output
 
 
 @pytest.mark.spark
@@ -256,10 +256,10 @@ def test_pipeline_commands_of_the_page_archive_mirror_audit_and_query(
     source, target = broker_factory(), broker_factory()
     kwire("printf '%s\\n' '{\"fruit\": \"apples\"}' | kwire produce orders", source, tmp_path)
     commands = block(JOBS).replace("localhost:9092", source.bootstrap)
-    said = kwire(commands.replace("localhost:9192", target.bootstrap), source, tmp_path)
+    output = kwire(commands.replace("localhost:9192", target.bootstrap), source, tmp_path)
     assert list(tmp_path.glob("archive/**/*.parquet"))
     assert (tmp_path / "audit.html").exists()
     at = TopicPartition("orders", 0)
     with Cluster(target.bootstrap, timeout_s=30) as cluster:
         assert end_offsets(cluster, [at])[at] >= 1
-    assert "apples" in said
+    assert "apples" in output

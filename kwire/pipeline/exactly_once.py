@@ -97,7 +97,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Written:
+class PartitionResult:
     """The result of writing the rows of one partition.
 
     topic, partition     The target partition.
@@ -124,7 +124,7 @@ WRITTEN_DDL = (
     "topic string, partition int, records long, skipped long, size_bytes long, transactions long, "
     "position long, first long, last long"
 )
-"""Spark schema of `Written`."""
+"""Spark schema of `PartitionResult`."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,9 @@ class ExactlyOnceWriter:
         """The group whose committed offsets are the positions."""
         return f"kwire-{self.name}"
 
-    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan) -> Iterator[Written]:
+    def write(
+        self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan
+    ) -> Iterator[PartitionResult]:
         """Write rows (see `rows.COLUMNS`) to the partitions that they name, in their order.
 
         The rows of a partition must come in the order of their offsets; duplicates, and rows that
@@ -266,7 +268,7 @@ class PartitionWriter:
         self._position = position
         self._known = known
         self._limit = Size(writer.bounds.records, writer.bounds.size_bytes)
-        self._written = Written(topic, partition)
+        self._written = PartitionResult(topic, partition)
         self._rows: list[pyarrow.RecordBatch] = []  # rows of the next transaction
         self._size = Size()
         self._since = 0.0
@@ -298,7 +300,7 @@ class PartitionWriter:
         """Write the added rows now, in one transaction."""
         self._write()
 
-    def finish(self) -> Written:
+    def finish(self) -> PartitionResult:
         """Write the remaining rows and close the producer; returns the result."""
         self._write()
         self.close()

@@ -147,7 +147,7 @@ def test_leader_id_refreshes_metadata_after_a_missing_leader(cluster: Cluster, u
     create_topic(cluster, unique, partitions=1)
     place = TopicPartition(unique, 0)
     leader_id = cluster.retrying(lambda: cluster.leader_id(place))
-    cluster.topics[unique].partitions[0].leader_id = -1  # as it was told of a cluster that starts
+    cluster.topics[unique].partitions[0].leader_id = -1  # as while a cluster starts
     with pytest.raises(BrokerRefused, match="LEADER_NOT_AVAILABLE"):
         cluster.leader_id(place)
     assert cluster.leader_id(place) == leader_id

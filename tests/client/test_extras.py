@@ -1,4 +1,4 @@
-"""What whoever lacks one of kwire's extras is told to type."""
+"""An error for a missing extra of kwire says how to install it."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_testing_without_its_extra_says_how_to_install_it(
 
 def test_faults_without_the_extra_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.testing.kafka.find_spec", lambda name: None)
-    with pytest.raises(ControlError) as told:
+    with pytest.raises(ControlError) as raised:
         _ = Kafka().control
-    assert str(told.value).endswith(how_to_install("testing"))
+    assert str(raised.value).endswith(how_to_install("testing"))
 
 
 def test_telemetry_without_its_extra_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
-    with pytest.raises(Misuse) as told:
+    with pytest.raises(Misuse) as raised:
         data_points(b"")
-    assert str(told.value).endswith(how_to_install("telemetry"))
+    assert str(raised.value).endswith(how_to_install("telemetry"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is well in a cluster, by what its brokers said."""
+"""The findings about the health of a cluster, from the answers of its brokers."""
 
 from __future__ import annotations
 

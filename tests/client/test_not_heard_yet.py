@@ -1,4 +1,4 @@
-"""Brokers that have not heard of a topic yet: whoever has made it is told when one has."""
+"""The client retries for a topic that it just created and its broker does not know yet."""
 
 from __future__ import annotations
 

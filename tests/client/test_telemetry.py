@@ -88,6 +88,6 @@ def test_data_points_refuses_a_payload_that_is_not_otlp() -> None:
 
 def test_pushed_accepts_a_record_of_any_producer() -> None:
     bare = ConsumedRecord("t", 0, 0, 5, "CreateTime", None, None, [("client_id", None)])
-    told = pushed(bare)
-    assert (told.instance_id, told.client_id, told.payload) == ("", "", b"")
-    assert not told.is_last
+    push = pushed(bare)
+    assert (push.instance_id, push.client_id, push.payload) == ("", "", b"")
+    assert not push.is_last

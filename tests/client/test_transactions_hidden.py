@@ -18,7 +18,7 @@ def marker(kind: ControlType, producer_id: int, offset: int) -> bytearray:
     )
 
 
-def seen(batches: list[bytearray], aborted: list[AbortedTransaction]) -> list[int]:
+def visible_offsets(batches: list[bytearray], aborted: list[AbortedTransaction]) -> list[int]:
     """Offsets of the data batches that a reader of committed records sees."""
     filtered = Aborted(PartitionData(aborted_transactions=aborted))
     found = []
@@ -42,7 +42,7 @@ def test_read_committed_hides_only_the_aborted_transaction() -> None:
         marker(ControlType.COMMIT, 1, 6),
     ]
     aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
-    assert seen(batches, aborted) == [1, 2, 5]
+    assert visible_offsets(batches, aborted) == [1, 2, 5]
 
 
 def test_read_committed_hides_two_aborted_transactions_of_a_producer() -> None:
@@ -59,8 +59,8 @@ def test_read_committed_hides_two_aborted_transactions_of_a_producer() -> None:
         AbortedTransaction(producer_id=1, first_offset=4),
         AbortedTransaction(producer_id=1, first_offset=0),
     ]
-    assert seen(batches, aborted) == [2, 6]
+    assert visible_offsets(batches, aborted) == [2, 6]
 
 
 def test_read_committed_hides_nothing_without_aborted_transactions() -> None:
-    assert seen([batch(1, 0), marker(ControlType.COMMIT, 1, 1)], []) == [0]
+    assert visible_offsets([batch(1, 0), marker(ControlType.COMMIT, 1, 1)], []) == [0]

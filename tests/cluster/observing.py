@@ -55,7 +55,7 @@ class Observing:
         await self.until(lambda: condition(self._image_now()))
         return self._image_now()
 
-    async def told(self, kind: type[Event]) -> Event:
+    async def next_event(self, kind: type[Event]) -> Event:
         """Wait for the next event of `kind` that no earlier call returned."""
         await self.until(lambda: any(isinstance(event, kind) for event in self.events))
         found = next(event for event in self.events if isinstance(event, kind))

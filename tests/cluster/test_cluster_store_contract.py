@@ -149,7 +149,7 @@ async def test_next_broker_is_elected_when_the_controller_leaves(join: Join) -> 
             assert first.image.controller_id == 1
             known = await second.shows(lambda image: image.controller_id == 1)
             assert known.controller_epoch == epoch
-        await second.told(ControllerGone)
+        await second.next_event(ControllerGone)
         assert await second.campaign()
         image = await second.load()
         assert (image.controller_id, image.controller_epoch) == (2, epoch + 1)
@@ -210,7 +210,7 @@ async def test_next_controller_reads_the_topics_of_the_last_one(join: Join) -> N
         assert made.topics["t"].partitions == (STATE, alone, replace(STATE, recovering=True))
         assert made.deleting == {"u"}
         await first.resign()
-        await second.told(ControllerGone)
+        await second.next_event(ControllerGone)
         assert await second.campaign()
         image = await second.load()
         assert _topics(image) == _topics(made)
@@ -225,7 +225,7 @@ async def test_commit_of_an_earlier_controller_is_fenced(join: Join) -> None:
         await first.resign()
         with pytest.raises(Fenced):
             await first.commit([DeleteTopic("t", TOPIC.id)])
-        await second.told(ControllerGone)
+        await second.next_event(ControllerGone)
         assert await second.campaign()
         with pytest.raises(Fenced):
             await first.commit([DeleteTopic("t", TOPIC.id)])
@@ -341,7 +341,7 @@ async def test_recreated_topic_is_a_different_topic(join: Join) -> None:
         with pytest.raises(Conflict):
             await first.commit([DeleteTopic("t", TOPIC.id)])
         await first.resign()
-        await second.told(ControllerGone)
+        await second.next_event(ControllerGone)
         assert await second.campaign()
         assert _topics(await second.load()) == {"t": again}
 

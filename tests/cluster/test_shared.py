@@ -38,7 +38,7 @@ TOPIC = TopicImage("t", b"t" * 16, (STATE,))
 GROUP_RESOURCE = 32
 
 
-async def seen(store: SharedStore, wanted: object) -> ClusterImage:
+async def image_where(store: SharedStore, wanted: object) -> ClusterImage:
     """Wait for an image of a store for which `wanted` holds."""
     assert callable(wanted)
     changed = trio.Event()
@@ -58,7 +58,7 @@ async def test_change_of_one_broker_reaches_all_brokers(tmp_path: Path) -> None:
         made = await first.commit([CreateTopic(TOPIC, {"x": "1"})])
         changed = replace(STATE, leader=2, leader_epoch=1, partition_epoch=1)
         last = await first.commit([AlterPartition("t", TOPIC.id, 0, 0, changed)])
-        image = await seen(second, lambda image: image.version == last.version)
+        image = await image_where(second, lambda image: image.version == last.version)
         assert image == last
         assert made.topics["t"] == TOPIC
         assert image.topics["t"].partitions == (changed,)
@@ -74,9 +74,9 @@ async def test_member_gets_a_higher_epoch_and_leaves_with_its_connection(tmp_pat
         assert brokers[1] == replace(broker(1), epoch=brokers[1].epoch)
         assert 0 <= brokers[1].epoch < brokers[2].epoch
         first.close()
-        await seen(second, lambda image: set(image.brokers) == {2})
+        await image_where(second, lambda image: set(image.brokers) == {2})
         again = await holder.broker(1)
-        image = await seen(again, lambda image: set(image.brokers) == {1, 2})
+        image = await image_where(again, lambda image: set(image.brokers) == {1, 2})
         assert image.brokers[1].epoch > brokers[2].epoch
         with pytest.raises(StoreError, match=r"node\.id 1 is already registered"):
             await holder.broker(1)
@@ -95,7 +95,7 @@ async def test_next_broker_is_elected_when_the_controller_disconnects(tmp_path: 
         assert (await second.commit([configs])).configs_of(GROUP_RESOURCE, "g") == {"a": "b"}
         epoch = (await second.load()).controller_epoch
         first.close()
-        await seen(second, lambda image: image.controller_id == NO_CONTROLLER)
+        await image_where(second, lambda image: image.controller_id == NO_CONTROLLER)
         assert await events.receive() == ControllerGone()
         assert await second.campaign()
         image = await second.load()
@@ -174,5 +174,7 @@ async def test_large_image_is_sent_whole(tmp_path: Path) -> None:
         first, second = await holder.broker(1), await holder.broker(2)
         await first.campaign()
         committed = await first.commit(topics)
-        assert await seen(second, lambda image: image.version == committed.version) == committed
+        assert (
+            await image_where(second, lambda image: image.version == committed.version) == committed
+        )
         assert await (await holder.connect()).load() == committed

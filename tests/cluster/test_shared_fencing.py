@@ -247,8 +247,8 @@ async def test_failed_log_directory_is_reported_to_every_broker(tmp_path: Path) 
     async with holding(tmp_path) as holder:
         first, second = await holder.broker(1), await holder.broker(2)
         await first.log_dir_failed()
-        assert await second.told(LogDirsFailed) == LogDirsFailed((1,))
-        assert await first.told(LogDirsFailed) == LogDirsFailed((1,))
+        assert await second.next_event(LogDirsFailed) == LogDirsFailed((1,))
+        assert await first.next_event(LogDirsFailed) == LogDirsFailed((1,))
 
 
 async def test_stopping_holder_removes_its_brokers_from_the_metadata(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def open_log(log_dir: Path) -> OpenLog:
 
 
 class BuildFields(TypedDict, total=False):
-    """What `build` is told."""
+    """The keyword arguments of `build`."""
 
     compression: Compression
     producer_id: int
@@ -112,10 +112,10 @@ def make_batch() -> MakeBatch:
         size = fields.get("size", 10)
         key = fields.get("key", b"k")
         made = [Record(i, timestamp, key, bytes([i % 251]) * size, []) for i in range(count)]
-        told = {
+        wanted = {
             name: value for name, value in fields.items() if name in BuildFields.__annotations__
         }
-        return build(made, **cast(BuildFields, told))
+        return build(made, **cast(BuildFields, wanted))
 
     return make
 

@@ -1,4 +1,4 @@
-"""A disk that fails when it is told to."""
+"""A disk that fails on request."""
 
 from __future__ import annotations
 

@@ -164,9 +164,9 @@ def test_log_continues_in_apache_kafka_and_then_in_kwire(
     producer.produce("moved", b"from Apache Kafka", timestamp=now_ms)
     producer.flush()
     node.stop()
-    said = node.log_file.read_bytes()[before:].decode()
-    assert "moved" not in "\n".join(line for line in said.splitlines() if "WARN" in line), said
-    assert "ecovering" not in said, said
+    output = node.log_file.read_bytes()[before:].decode()
+    assert "moved" not in "\n".join(line for line in output.splitlines() if "WARN" in line), output
+    assert "ecovering" not in output, output
 
     again = open_log(CONFIG, directory=theirs, topic_id=topic_id, clean=True, now_ms=now_ms)
     wanted.append((log.log_end_offset, b"from Apache Kafka"))

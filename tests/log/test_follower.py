@@ -148,10 +148,10 @@ def test_drawn_appends_give_follower_and_leader_the_same_files(
         again = leader.read(offset, 300, max_offset=end, min_one_batch=True)
         assert region is not None
         assert again is not None
-        told = set(aborted_in(follower, region))
+        reported = set(aborted_in(follower, region))
         last = [header for _, header in iter_batches(again.read())][-1:]
         needed = aborted_transactions(leader, offset, last[0].last_offset + 1 if last else offset)
-        assert set(needed) <= told <= set(aborted_transactions(leader, offset, end))
+        assert set(needed) <= reported <= set(aborted_transactions(leader, offset, end))
         assert epoch_for(follower, offset) == epoch_for(leader, offset)
     recovered = open_log(config, directory=follower.dir)
     assert recovered.log_end_offset == end

@@ -130,15 +130,15 @@ FAULTS: list[tuple[str, Damage, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "told"), FAULTS, ids=[f"{name}: {told}" for name, _, told in FAULTS]
+    ("name", "damage", "report"), FAULTS, ids=[f"{name}: {report}" for name, _, report in FAULTS]
 )
 def test_verify_reports_each_fault_with_its_file(
-    data_dir: Path, name: str, damage: Damage, told: str
+    data_dir: Path, name: str, damage: Damage, report: str
 ) -> None:
     path = (data_dir / "golden-0" / name).resolve()
     damage(path)
     found = problems(data_dir)
-    assert any(path.name in problem and told in problem for problem in found), found
+    assert any(path.name in problem and report in problem for problem in found), found
 
 
 def test_verify_and_dump_raise_for_no_damage(data_dir: Path, rng: random.Random) -> None:
@@ -157,21 +157,21 @@ def test_verify_and_dump_raise_for_no_damage(data_dir: Path, rng: random.Random)
 
 def test_dump_prints_every_kind_of_file(data_dir: Path) -> None:
     folder = data_dir / "golden-0"
-    told = {
+    report = {
         path.name: list(entries(path, lambda record: {"value": record.value}))
         for path in sorted(folder.iterdir())
     }
-    assert sum(bool(entries) for entries in told.values()) >= len(told) - 2  # of small segments
-    first = told[f"{FIRST}.log"]
+    assert sum(bool(entries) for entries in report.values()) >= len(report) - 2  # of small segments
+    first = report[f"{FIRST}.log"]
     assert first[0]["batch"] == "0-1" or first[0]["batch"].startswith("0-")
     assert first[1] == {"record": 0, "timestamp": NOW_MS, "value": b"plain 0"}
     assert {entry["crc"] for entry in first if "crc" in entry} == {"holds"}
-    assert told["leader-epoch-checkpoint"] == [{"epoch": 0, "start_offset": 0}]
-    assert told["partition.metadata"] == [{"topic_id": "shFfnxmkSmmhZ4xv91SX-w"}]
-    assert [entry["offset"] for entry in told[f"{FIRST}.index"]] == sorted(
-        entry["offset"] for entry in told[f"{FIRST}.index"]
+    assert report["leader-epoch-checkpoint"] == [{"epoch": 0, "start_offset": 0}]
+    assert report["partition.metadata"] == [{"topic_id": "shFfnxmkSmmhZ4xv91SX-w"}]
+    assert [entry["offset"] for entry in report[f"{FIRST}.index"]] == sorted(
+        entry["offset"] for entry in report[f"{FIRST}.index"]
     )
-    assert {"producer_id", "first_offset"} <= set(told[f"{LAST}.txnindex"][0])
+    assert {"producer_id", "first_offset"} <= set(report[f"{LAST}.txnindex"][0])
     (recovery_point,) = entries(data_dir / checkpoints.RECOVERY_POINTS)
     assert recovery_point == {"topic": "golden", "partition": 0, "offset": 33}
 

@@ -49,8 +49,8 @@ def test_end_of_an_epoch_is_unknown_without_entries(tmp_path: Path, epoch: int) 
 
 def test_epoch_of_an_offset_is_the_last_that_began_at_or_before_it(tmp_path: Path) -> None:
     epochs = cache(tmp_path, [(3, 5), (6, 9)])
-    told = [epochs.epoch_for(offset) for offset in (4, 5, 8, 9, 30)]
-    assert told == [None, 3, 3, 6, 6]
+    epochs_found = [epochs.epoch_for(offset) for offset in (4, 5, 8, 9, 30)]
+    assert epochs_found == [None, 3, 3, 6, 6]
 
 
 @pytest.mark.parametrize(

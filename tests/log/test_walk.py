@@ -26,11 +26,11 @@ from kwire.log import (
 )
 from kwire.log.segment import Segment
 from tests.log.configs import log_config
-from tests.log.told import (
+from tests.log.contents import (
+    contents_of,
     opened,
     problems,
     reopened,
-    told,
 )
 
 NOW_MS = 1_700_000_000_000
@@ -173,7 +173,7 @@ class Walk:
         self.follow()
         for log, end in zip((self.log, self.copy), ends, strict=True):
             assert log.log_end_offset <= end or log in log.upkeep, "it puts itself down as changed"
-        self.check_list(self.told())
+        self.check_list(self.contents())
         if chosen in (self.truncate, self.retain, self.kill):
             self.check_others()
         return chosen.__name__
@@ -321,12 +321,12 @@ class Walk:
         assert delete_expired_segments(self.log, self.stamp, self.end) == gone
 
     def stop(self) -> None:
-        before = self.told()
+        before = self.contents()
         self.log.close()
         assert problems(self.log) == []
         self.log = opened(self.log.dir, self.config, now_ms=NOW_MS, clean=True, start=self.start)
         assert self.log.recovery_point == self.end
-        assert self.told() == before
+        assert self.contents() == before
 
     def kill(self) -> None:
         self.log = opened(
@@ -338,7 +338,7 @@ class Walk:
         )
 
     def follow(self) -> None:
-        """The follower fetches until it has all; it rolls by itself, and deletes as told."""
+        """The follower fetches all; it rolls by itself, and deletes up to the given offset."""
         copy, log = self.copy, self.log
         if copy.log_end_offset < self.start:
             truncate_to(copy, 0, self.stamp)
@@ -354,20 +354,20 @@ class Walk:
         copy.increment_log_start_offset(self.start)
         copy.high_watermark_advanced(self.end)
 
-    # What is told of it
+    # Its contents
 
-    def told(self) -> dict[str, Any]:
-        return told(self.log, range(self.stamp - 40, self.stamp + 12, 3))
+    def contents(self) -> dict[str, Any]:
+        return contents_of(self.log, range(self.stamp - 40, self.stamp + 12, 3))
 
     def check_others(self) -> None:
         """Whoever else holds the same tells the same."""
-        seen = self.told()
+        seen = self.contents()
         for whole in (False, True):
             again = reopened(self.log, NOW_MS, whole=whole)
             again.high_watermark_advanced(self.end)
             assert problems(again) == []
-            assert told(again, seen["times"]) == seen, whole
-        follows = told(self.copy, seen["times"])
+            assert contents_of(again, seen["times"]) == seen, whole
+        follows = contents_of(self.copy, seen["times"])
         same = ("headers", "places", "epoch of each", "producers", "open", "latest time", "aborted")
         assert {name: follows[name] for name in same} == {name: seen[name] for name in same}
         assert seen["bounds"] == follows["bounds"]

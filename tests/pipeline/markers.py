@@ -17,9 +17,9 @@ def wait_for_markers(bootstrap: str, place: TopicPartition) -> None:
     deadline = time.monotonic() + PATIENCE_S
 
     def end(isolation: IsolationLevel) -> int:
-        asked = {place: OffsetSpec.latest()}
+        requested = {place: OffsetSpec.latest()}
         while True:
-            [future] = admin.list_offsets(asked, isolation_level=isolation).values()
+            [future] = admin.list_offsets(requested, isolation_level=isolation).values()
             try:
                 return int(future.result(PATIENCE_S).offset)
             except KafkaException as error:  # who made the topic is not yet heard by its leader

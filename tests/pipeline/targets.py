@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kwire.pipeline.exactly_once import Bounds, ExactlyOnceWriter, WritePlan, Written
+from kwire.pipeline.exactly_once import Bounds, ExactlyOnceWriter, PartitionResult, WritePlan
 from kwire.pipeline.positions import MapRecord, Run
 from tests.pipeline.markers import wait_for_markers
 
@@ -101,7 +101,7 @@ class Target:
         *,
         bounds: Bounds = SMALL,
         mapped: bool = False,
-    ) -> Written:
+    ) -> PartitionResult:
         """Write the rows, or those of some offsets, to partition 0, ten in an Arrow batch."""
         chosen = list(range(len(rows)) if offsets is None else offsets)
         batches = [

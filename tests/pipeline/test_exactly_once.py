@@ -284,7 +284,7 @@ def expected(target: Target, offsets: list[int]) -> dict[int, int]:
     return {offset: places[b"value %d" % offset] for offset in offsets}  # type: ignore[misc]  # an int
 
 
-def told(runs: list[Run]) -> dict[int, int]:
+def target_offsets(runs: list[Run]) -> dict[int, int]:
     return {run.source + n: run.target + n for run in runs for n in range(run.records)}
 
 
@@ -292,7 +292,7 @@ def told(runs: list[Run]) -> dict[int, int]:
 def test_map_has_the_target_offset_of_each_record(target: Target, rng: random.Random) -> None:
     rows, offsets = numbered(100), offsets_with_gaps(rng, 100)
     target.write(rows, offsets, mapped=True)
-    assert told(target.runs()) == expected(target, offsets)
+    assert target_offsets(target.runs()) == expected(target, offsets)
 
 
 def test_map_is_right_if_another_producer_writes_between(
@@ -318,7 +318,7 @@ def test_map_is_right_if_another_producer_writes_between(
     ours = [record for record in target.records() if record.value != b"other"]
     assert ours == [rows[offset] for offset in offsets]
     assert len(ours) < len(target.records())
-    assert told(target.runs()) == expected(target, offsets)
+    assert target_offsets(target.runs()) == expected(target, offsets)
 
 
 def test_overlapping_rewrites_leave_each_record_once(target: Target, rng: random.Random) -> None:
@@ -330,7 +330,7 @@ def test_overlapping_rewrites_leave_each_record_once(target: Target, rng: random
         target.write(rows, range(start, end), mapped=True)
         reached = max(reached, end)
     assert target.records() == rows
-    assert sorted(told(target.runs())) == list(range(120))
+    assert sorted(target_offsets(target.runs())) == list(range(120))
 
 
 @pytest.mark.parametrize(("codec", "number"), [("none", 0), ("gzip", 1), ("lz4", 3), ("zstd", 4)])

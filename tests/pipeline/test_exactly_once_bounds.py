@@ -149,8 +149,8 @@ def test_transaction_timeout_is_that_of_the_bounds(bootstrap: str, unique: str) 
     group = target.writer().group
     assert group == f"kwire-test-{unique}"
     with closing(Connection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)) as judge:
-        asked = DescribeTransactionsRequest([f"{group}-{unique}-0"])
-        (described,) = judge.call(asked).transaction_states
+        request = DescribeTransactionsRequest([f"{group}-{unique}-0"])
+        (described,) = judge.call(request).transaction_states
     assert described.transaction_timeout_ms == 44_000
 
 
@@ -214,12 +214,12 @@ def test_positions_are_of_the_sources_topic(target: Target) -> None:
 def test_task_results_have_sparks_schema(target: Target) -> None:
     rows = numbered(4)
     batches = [batch(target.topic, partition, range(4), rows) for partition in (0, 1)]
-    told = pyarrow.Table.from_batches(target.writer().task(WritePlan())(iter(batches)))
-    schema = [f"{field.name} {TYPES[str(field.type)]}" for field in told.schema]
+    table = pyarrow.Table.from_batches(target.writer().task(WritePlan())(iter(batches)))
+    schema = [f"{field.name} {TYPES[str(field.type)]}" for field in table.schema]
     assert ", ".join(schema) == WRITTEN_DDL
-    assert told.column("partition").to_pylist() == [0, 1]
-    assert told.column("records").to_pylist() == [4, 4]
-    assert told.column("topic").to_pylist() == [target.topic] * 2
+    assert table.column("partition").to_pylist() == [0, 1]
+    assert table.column("records").to_pylist() == [4, 4]
+    assert table.column("topic").to_pylist() == [target.topic] * 2
 
 
 TYPES = {"string": "string", "int32": "int", "int64": "long"}

@@ -58,13 +58,13 @@ def test_ctrl_c_stops_a_continuous_query_and_its_checkpoint_continues(
 ) -> None:
     steps: list[Step] = []
 
-    def told(step: Step) -> None:
+    def on_step(step: Step) -> None:
         steps.append(step)
         if len(steps) == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    ended = pipeline.follow(started(stream, tmp_path, once=False), told)
+    ended = pipeline.follow(started(stream, tmp_path, once=False), on_step)
     assert ended.stopped
     assert signal.getsignal(signal.SIGINT) is before
     rest = pipeline.follow(started(stream, tmp_path))
@@ -84,6 +84,6 @@ def test_failed_query_raises_its_cause_in_one_line(stream: DataFrame, tmp_path: 
     from pyspark.sql import functions as f
 
     failing = stream.select(f.raise_error(f.lit("this row is wrong")))
-    with pytest.raises(QueryFailed, match="this row is wrong") as told:
+    with pytest.raises(QueryFailed, match="this row is wrong") as raised:
         pipeline.follow(started(failing, tmp_path))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)

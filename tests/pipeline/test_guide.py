@@ -22,19 +22,19 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A Java that lives for seconds gains nothing by what it does for those that live long."""
 
 
-class Told(NamedTuple):
-    """Commands of the guide, and what they print by its word; None where it shows nothing."""
+class GuideStep(NamedTuple):
+    """Commands of the guide, and what they print according to it; None where it shows nothing."""
 
     commands: str
     output: str | None
 
 
-def told() -> Iterator[Told]:
+def steps_of_the_guide() -> Iterator[GuideStep]:
     blocks = [(language, text) for language, text in BLOCK.findall(GUIDE.read_text())]
     for number, (language, text) in enumerate(blocks):
         if language == "sh":
             after = blocks[number + 1] if number + 1 < len(blocks) else ("sh", "")
-            yield Told(text, after[1] if after[0] == "json" else None)
+            yield GuideStep(text, after[1] if after[0] == "json" else None)
 
 
 @pytest.mark.long
@@ -42,7 +42,7 @@ def told() -> Iterator[Told]:
 @pytest.mark.slow
 def test_commands_of_the_guide_print_what_it_shows(broker: BrokerProcess, tmp_path: Path) -> None:
     """The guide begins with an empty broker, so the test has its own."""
-    steps = list(told())
+    steps = list(steps_of_the_guide())
     assert steps[0].commands == SERVE
     environment = os.environ | {
         "JDK_JAVA_OPTIONS": QUICK,

@@ -49,7 +49,7 @@ PIECE_COLUMNS = (
 )
 
 
-class Written(NamedTuple):
+class PieceFile(NamedTuple):
     """A file that is whole, as a row of PIECE_COLUMNS.
 
     offsets   JSON: of each partition in it the first and the last offset.
@@ -107,7 +107,7 @@ class Pieces:
         self._buffers: dict[tuple[str, str], list[pa.Table]] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._files: OrderedDict[tuple[str, str], File] = OrderedDict()
-        self._done: list[Written] = []
+        self._done: list[PieceFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add records with Spark's column names."""
@@ -119,7 +119,7 @@ class Pieces:
         while sum(self._sizes.values()) > BUFFERED_BYTES:
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
-    def close(self) -> list[Written]:
+    def close(self) -> list[PieceFile]:
         """Write the remaining records.  Returns all files."""
         for group in list(self._buffers):
             self._flush(group)
@@ -144,7 +144,7 @@ class Pieces:
         file.close()
         size_bytes = os.path.getsize(file.path)
         self._done.append(
-            Written(*group, file.path, file.records, size_bytes, json.dumps(file.offsets))
+            PieceFile(*group, file.path, file.records, size_bytes, json.dumps(file.offsets))
         )
 
 

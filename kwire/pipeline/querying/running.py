@@ -12,7 +12,7 @@ from kwire.pipeline.following import Ended, follow
 from kwire.pipeline.listening import listening
 from kwire.pipeline.querying import dead_letters, sinks
 from kwire.pipeline.querying.query_settings import Query, ToFunction
-from kwire.pipeline.querying.schemas import Kept
+from kwire.pipeline.querying.schemas import KeptSchemas
 from kwire.pipeline.querying.sinks import Called
 from kwire.pipeline.querying.statement import framed
 from kwire.pipeline.querying.views import SKIPPED, SKIPPED_COUNT, SKIPPED_OF_TABLE, Views
@@ -142,7 +142,7 @@ class Skipped:
 
 def frame(spark: SparkSession, options: Query) -> DataFrame:
     """The streaming DataFrame of a query's SQL, which is not started, for another sink."""
-    return framed(Views(spark, options, Kept(spark, None)))
+    return framed(Views(spark, options, KeptSchemas(spark, None)))
 
 
 def query(spark: SparkSession, options: Query) -> Running:
@@ -154,7 +154,7 @@ def query(spark: SparkSession, options: Query) -> Running:
     if isinstance(options.sink, ToFunction):
         called = Called(options.sink.function)
         options = replace(options, sink=ToFunction(called))
-    kept = Kept(spark, options.checkpoint)
+    kept = KeptSchemas(spark, options.checkpoint)
     views = Views(spark, options, kept)
     result = framed(views)
     kept.save()

@@ -66,7 +66,7 @@ def _merged(spark: SparkSession, objects: Iterable[str]) -> str:
     return str(inferred.elementType.json())
 
 
-class Kept:
+class KeptSchemas:
     """The schemas that a query inferred when it first ran, by topic and part."""
 
     def __init__(self, spark: SparkSession, checkpoint: str | None) -> None:

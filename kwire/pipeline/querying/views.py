@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.querying.decoding import CORRUPT, Decoding, decoding
 from kwire.pipeline.querying.query_settings import JSON, Form, Query, View
-from kwire.pipeline.querying.schemas import Kept
+from kwire.pipeline.querying.schemas import KeptSchemas
 from kwire.pipeline.source import Topics, read, read_stream
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Views:
 
     spark: SparkSession
     options: Query
-    kept: Kept
+    kept: KeptSchemas
 
     def __post_init__(self) -> None:
         self.used: dict[str, View] = {}

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.exactly_once import ExactlyOnceWriter, PartitionWriter, WritePlan, Written
+from kwire.pipeline.exactly_once import (
+    ExactlyOnceWriter,
+    PartitionResult,
+    PartitionWriter,
+    WritePlan,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,7 +57,9 @@ class PacedWriter(ExactlyOnceWriter):
 
     pace: Pace = field(kw_only=True)
 
-    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan) -> Iterator[Written]:
+    def write(
+        self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan
+    ) -> Iterator[PartitionResult]:
         """Write rows that are sorted by DUE, and then by partition and offset.
 
         The partitions of a task are written side by side, each with its producer.
@@ -93,7 +100,7 @@ class SideBySide:
             if time.monotonic() - self._flushed_s >= TRANSACTION_S:
                 self._flush()
 
-    def finish(self) -> Iterator[Written]:
+    def finish(self) -> Iterator[PartitionResult]:
         """Write the remaining rows.  Yields the result of each partition."""
         for partition in self._partitions.values():
             yield partition.finish()

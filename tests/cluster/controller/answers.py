@@ -27,7 +27,7 @@ TopicPartition = tuple[str, int]
 PREFERRED, UNCLEAN = 0, 1
 TIMEOUT_MS = 30_000
 LEADER_EPOCH = 1
-"""Where it stands in what is told of a partition."""
+"""The index of the leader epoch in State.as_list."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class State:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
-    def told(self) -> list[object]:
+    def as_list(self) -> list[object]:
         return [
             self.leader, self.leader_epoch, list(self.replicas), sorted(self.isr),
             list(self.adding), list(self.removing),
@@ -109,7 +109,9 @@ class Story:
         ]
         self._stage.settle(topic_partitions)
         states = {
-            f"{topic_partition[0]}-{topic_partition[1]}": self._stage.state(topic_partition).told()
+            f"{topic_partition[0]}-{topic_partition[1]}": self._stage.state(
+                topic_partition
+            ).as_list()
             for topic_partition in topic_partitions
         }
         return {"asked": asked, "answer": answer, "then": states}

@@ -42,7 +42,7 @@ NEVER = unassigned_partition((2, 3))
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-def asked(
+def elect(
     state: ControllerState, kind: int, wanted: dict[str, list[int]] | None
 ) -> tuple[list[AlterPartition], ElectLeadersResponse]:
     topics = None
@@ -77,7 +77,7 @@ def test_elect_leaders_answers_each_partition_in_request_order() -> None:
     state = with_topic(
         controller_state(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", ELSEWHERE
     )
-    made, answer = asked(state, PREFERRED, {"t": [2, 1, 0, 3], "s": [0], "n": [1]})
+    made, answer = elect(state, PREFERRED, {"t": [2, 1, 0, 3], "s": [0], "n": [1]})
     assert led(made) == [("t", 1, 1), ("s", 0, 1)]
     assert answer == ElectLeadersResponse(
         error_code=ErrorCode.NONE,
@@ -108,7 +108,7 @@ def test_elect_leaders_answers_each_partition_in_request_order() -> None:
 
 def test_elect_leaders_for_all_omits_partitions_that_need_no_election() -> None:
     state = with_topic(controller_state(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", LED)
-    made, answer = asked(state, PREFERRED, None)
+    made, answer = elect(state, PREFERRED, None)
     assert led(made) == [("t", 1, 1)]
     results = {
         each.topic: {its.partition_id: its.error_code for its in each.partition_result}
@@ -122,7 +122,7 @@ def test_elect_leaders_for_all_omits_partitions_that_need_no_election() -> None:
 
 def test_unclean_election_is_refused_if_no_replica_can_lead() -> None:
     state = controller_state(replace(LOST, replicas=(3,)), LOST, LED, away=3)
-    made, answer = asked(state, UNCLEAN, {"t": [0, 1, 2]})
+    made, answer = elect(state, UNCLEAN, {"t": [0, 1, 2]})
     assert led(made) == [("t", 1, 1)]
     [topic] = answer.replica_election_results
     assert topic.partition_result == [
@@ -140,7 +140,7 @@ def test_unclean_election_is_refused_if_no_replica_can_lead() -> None:
 def test_election_of_a_new_partition_gives_it_its_first_leader(
     kind: int,
 ) -> None:
-    [change], _ = asked(controller_state(NEVER), kind, {"t": [0]})
+    [change], _ = elect(controller_state(NEVER), kind, {"t": [0]})
     assert (change.partition_epoch, change.state.leader, change.state.isr) == (-1, 2, (2, 3))
     assert (change.state.leader_epoch, change.state.recovering) == (0, False)
 
@@ -148,13 +148,13 @@ def test_election_of_a_new_partition_gives_it_its_first_leader(
 def test_preferred_leader_with_a_failed_disk_or_shutting_down_is_not_elected() -> None:
     state = controller_state(ELSEWHERE, ELSEWHERE)
     state.offline[1] = {PARTITION}
-    assert led(asked(state, PREFERRED, {"t": [0, 1]})[0]) == [("t", 1, 1)]
+    assert led(elect(state, PREFERRED, {"t": [0, 1]})[0]) == [("t", 1, 1)]
     state.shutting_down.add(1)
-    assert led(asked(state, PREFERRED, {"t": [1]})[0]) == []
+    assert led(elect(state, PREFERRED, {"t": [1]})[0]) == []
 
 
 def test_election_of_a_deleted_topic_is_refused() -> None:
-    made, answer = asked(marked(controller_state(ELSEWHERE)), PREFERRED, {"t": [0]})
+    made, answer = elect(marked(controller_state(ELSEWHERE)), PREFERRED, {"t": [0]})
     assert made == []
     [topic] = answer.replica_election_results
     assert topic.partition_result == [

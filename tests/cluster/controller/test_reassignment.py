@@ -190,7 +190,7 @@ def test_partition_not_reassigned_or_deleted_is_neither_completed_nor_resumed() 
 # -- by request
 
 
-def asked(
+def alter(
     state: ControllerState,
     wanted: dict[str, dict[int, list[int] | None]],
     *,
@@ -209,7 +209,7 @@ def asked(
 def refused(
     state: ControllerState, replicas: list[int] | None, *, may_change_factor: bool = True
 ) -> tuple[int, str | None]:
-    made, answer = asked(state, {"t": {0: replicas}}, may_change_factor=may_change_factor)
+    made, answer = alter(state, {"t": {0: replicas}}, may_change_factor=may_change_factor)
     assert made == []
     [result] = answer.responses[0].partitions
     return result.error_code, result.error_message
@@ -217,7 +217,7 @@ def refused(
 
 def test_reassignments_are_answered_for_each_partition() -> None:
     state = controller_state(PAIR, PAIR, MOVING)
-    made, answer = asked(state, {"t": {0: [3, 2], 1: [1, 2], 2: None, 3: [1]}, "n": {0: [1]}})
+    made, answer = alter(state, {"t": {0: [3, 2], 1: [1, 2], 2: None, 3: [1]}, "n": {0: [1]}})
     assert [(each.index, each.state.replicas) for each in made] == [(0, (3, 2, 1)), (2, (1, 2))]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer == AlterPartitionReassignmentsResponse(
@@ -251,21 +251,21 @@ def test_empty_reassignment_request_is_answered_at_once(may_change: bool) -> Non
 
 
 def test_cancelled_reassignment_restores_the_original_replicas() -> None:
-    [change], _ = asked(controller_state(MOVING), {"t": {0: None}})
+    [change], _ = alter(controller_state(MOVING), {"t": {0: None}})
     assert change.state == next_state(
         MOVING, replicas=(1, 2), adding=(), removing=(), controller_epoch=9
     )
     for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
-        assert asked(controller_state(one_way), {"t": {0: None}})[0]
+        assert alter(controller_state(one_way), {"t": {0: None}})[0]
     assert refused(controller_state(LED), None)[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
 def test_reassignment_to_the_present_replicas_is_accepted_during_a_reassignment() -> None:
     """The request then keeps all replicas; it is not a request for the present state."""
-    [change], _ = asked(controller_state(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
+    [change], _ = alter(controller_state(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
     assert change.state.removing == ()
     for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
-        assert asked(controller_state(one_way), {"t": {0: [3, 1, 2]}})[0]
+        assert alter(controller_state(one_way), {"t": {0: [3, 1, 2]}})[0]
 
 
 def test_reassignment_of_a_deleted_topic_is_unknown_partition() -> None:
@@ -275,7 +275,7 @@ def test_reassignment_of_a_deleted_topic_is_unknown_partition() -> None:
 
 
 def test_new_partition_gets_the_target_replicas_at_once() -> None:
-    [change], _ = asked(controller_state(unassigned_partition((1,))), {"t": {0: [3, 2]}})
+    [change], _ = alter(controller_state(unassigned_partition((1,))), {"t": {0: [3, 2]}})
     assert change.partition_epoch == -1
     assert change.state == PartitionImage(3, 0, 0, (3, 2), (3, 2), controller_epoch=9)
 
@@ -290,7 +290,7 @@ def test_added_replica_must_be_live_and_not_shutting_down() -> None:
     state.shutting_down.add(3)
     assert refused(state, [1, 3])[0] == invalid
     state.shutting_down.add(2)
-    assert asked(state, {"t": {0: [2, 1]}})[1].responses[0].partitions[0].error_code == 0
+    assert alter(state, {"t": {0: [2, 1]}})[1].responses[0].partitions[0].error_code == 0
 
 
 def test_absent_replica_of_an_earlier_reassignment_is_refused() -> None:
@@ -304,7 +304,7 @@ def test_replication_factor_must_stay_on_request_and_counts_targets() -> None:
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "The replication factor is changed from 2 to 3",
     )
-    assert asked(controller_state(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
+    assert alter(controller_state(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
 
 
 def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> None:
@@ -317,14 +317,14 @@ def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> Non
     )
     change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: "true"})
     state.image = change.apply_to(state.image)
-    [made], _ = asked(state, {"t": {0: None}})
+    [made], _ = alter(state, {"t": {0: None}})
     assert (made.state.leader, made.state.recovering) == (1, True)
 
 
 def test_replica_on_a_failed_disk_does_not_lead_a_reassigned_partition() -> None:
     state = controller_state(LED)
     state.offline[3] = {PARTITION}
-    [change], _ = asked(state, {"t": {0: [3, 2]}})
+    [change], _ = alter(state, {"t": {0: [3, 2]}})
     assert change.state.leader == 2
 
 

@@ -55,8 +55,8 @@ def staged_brokers(
         if broker_id in apache:
             brokers[broker_id] = ZooKeeperBroker(own, connect, broker_id, settings=SETTINGS)
         else:
-            told = {"broker.id": str(broker_id), "zookeeper.connect": connect}
-            brokers[broker_id] = BrokerProcess(own, {**told, **SETTINGS})
+            settings = {"broker.id": str(broker_id), "zookeeper.connect": connect}
+            brokers[broker_id] = BrokerProcess(own, {**settings, **SETTINGS})
     return brokers
 
 
@@ -158,7 +158,7 @@ class ZooKeeperStage:
 
     def _told(self, topic_partition: TopicPartition) -> list[object] | None:
         found = self._written(topic_partition)
-        return None if found is None else without_epoch(found.told())
+        return None if found is None else without_epoch(found.as_list())
 
     def _await_quiet(self, topic_partitions: Sequence[TopicPartition]) -> None:
         deadline, since, seen = time.monotonic() + PATIENCE_S, time.monotonic(), None
@@ -183,6 +183,6 @@ class ZooKeeperStage:
         self.brokers[broker].start()
 
 
-def without_epoch(told: Sequence[object]) -> list[object]:
+def without_epoch(values: Sequence[object]) -> list[object]:
     """The state of a partition without its leader epoch."""
-    return [*told[:LEADER_EPOCH], *told[LEADER_EPOCH + 1 :]]
+    return [*values[:LEADER_EPOCH], *values[LEADER_EPOCH + 1 :]]

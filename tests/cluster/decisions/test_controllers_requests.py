@@ -68,10 +68,10 @@ async def elect(
         ElectLeadersRequest(kind, asked, 5000), version, ElectLeadersResponse
     )
     assert response.error_code == ErrorCode.NONE
-    return told(response)
+    return results_of(response)
 
 
-def told(response: ElectLeadersResponse) -> Results:
+def results_of(response: ElectLeadersResponse) -> Results:
     return [
         (
             result.topic,

@@ -38,7 +38,7 @@ class Client:
         assert isinstance(outcome, Reply), outcome
         return outcome.message
 
-    def told(self) -> tuple[int, dict[str, int]]:
+    def finalized_features(self) -> tuple[int, dict[str, int]]:
         """The epoch and the levels of the finalized features."""
         reply: ApiVersionsResponse = self.call(ApiVersionsRequest("test", "1"), 4)
         levels = {each.name: each.max_version_level for each in reply.finalized_features}
@@ -76,7 +76,7 @@ def connect(broker: BrokerProcess) -> Iterator[Callable[[], Client]]:
 def test_feature_level_is_reported_and_survives_a_restart(
     broker: BrokerProcess, connect: Callable[[], Client]
 ) -> None:
-    epoch, levels = connect().told()
+    epoch, levels = connect().finalized_features()
     assert levels == {
         "metadata.version": 30,
         "transaction.version": 2,
@@ -85,7 +85,7 @@ def test_feature_level_is_reported_and_survives_a_restart(
         "streams.version": 1,
     }
     connect().set(0, SAFE_DOWNGRADE)
-    later, levels = connect().told()
+    later, levels = connect().finalized_features()
     assert levels == {
         "metadata.version": 30,
         "group.version": 1,
@@ -95,9 +95,9 @@ def test_feature_level_is_reported_and_survives_a_restart(
     assert later > epoch
     broker.kill()
     broker.start()
-    assert connect().told() == (later, levels)
+    assert connect().finalized_features() == (later, levels)
     connect().set(1, UPGRADE)
-    latest, levels = connect().told()
+    latest, levels = connect().finalized_features()
     assert levels == {
         "metadata.version": 30,
         "transaction.version": 1,
@@ -113,13 +113,13 @@ def test_connection_with_a_lowered_transaction_version_is_closed(
 ) -> None:
     """A client learns of features only by a new connection."""
     never_asked, old, new = connect(), connect(), connect()
-    old.told()
+    old.finalized_features()
     assert isinstance(old.end_txn(5), Reply)
     new.set(1, SAFE_DOWNGRADE)
     assert isinstance(old.end_txn(4), Reply), "who does not go by it is answered"
     assert isinstance(old.end_txn(5), Closed)
     again = connect()
-    again.told()
+    again.finalized_features()
     assert isinstance(again.end_txn(5), Reply), "it was told, and ends what it began before"
     assert isinstance(never_asked.end_txn(5), Reply)
     new.set(2, UPGRADE)

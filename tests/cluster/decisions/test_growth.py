@@ -77,11 +77,11 @@ async def costs(node: Node, name: str) -> dict[str, int]:
     """The cost of each request about a topic, without the first of its kind."""
     found = {}
     for what, request, version in REQUESTS:
-        found[what] = await counted(partial(asked, node, request(name), version))
+        found[what] = await counted(partial(send, node, request(name), version))
     return found
 
 
-async def asked(node: Node, request: Message, version: int) -> None:
+async def send(node: Node, request: Message, version: int) -> None:
     reply = node.start(request, version)
     if isinstance(reply, Awaitable):
         reply = await reply

@@ -16,23 +16,23 @@ LISTENER = "PLAINTEXT"
 OWN = BrokerImage(1, (Endpoint(LISTENER, "here", 9092),))
 
 
-def told(view: MetadataView) -> object:
+def contents_of(view: MetadataView) -> object:
     return view.brokers, view.names(), [view.topic(name) for name in NAMES]
 
 
-def told_anew(image: ClusterImage) -> object:
-    return told(MetadataView(image, LISTENER, True, OWN))
+def contents_of_new_view(image: ClusterImage) -> object:
+    return contents_of(MetadataView(image, LISTENER, True, OWN))
 
 
 def test_view_follows_registered_and_unregistered_brokers() -> None:
     views, image = MetadataViews(OWN), ClusterImage("c")
     other = BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))
     for change in (RegisterBroker(other), UnregisterBroker(2)):
-        told(views.of(image, LISTENER, True))
+        contents_of(views.of(image, LISTENER, True))
         after = apply(image, change)
         views.follow(image, after, delta_of(image, after, [change]))
         image = after
-        assert told(views.of(image, LISTENER, True)) == told_anew(image)
+        assert contents_of(views.of(image, LISTENER, True)) == contents_of_new_view(image)
 
 
 def test_view_without_brokers_has_its_own_broker() -> None:
@@ -49,7 +49,7 @@ def test_updated_view_equals_a_new_view(data: st.DataObject) -> None:
     views, image = MetadataViews(OWN), ClusterImage("c")
     for _ in range(data.draw(st.integers(1, 10))):
         if data.draw(st.booleans()):
-            assert told(views.of(image, LISTENER, True)) == told_anew(image)
+            assert contents_of(views.of(image, LISTENER, True)) == contents_of_new_view(image)
         change = data.draw(change_of(image))
         try:
             after = apply(image, change)
@@ -57,4 +57,4 @@ def test_updated_view_equals_a_new_view(data: st.DataObject) -> None:
             continue
         views.follow(image, after, delta_of(image, after, [change]))
         image = after
-    assert told(views.of(image, LISTENER, True)) == told_anew(image)
+    assert contents_of(views.of(image, LISTENER, True)) == contents_of_new_view(image)

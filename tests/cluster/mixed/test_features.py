@@ -37,7 +37,7 @@ SETTINGS = {
 TOOL = "org.apache.kafka.tools.FeatureCommand"
 
 
-def told(cluster: Mixed, broker_id: int) -> tuple[int, dict[str, int]]:
+def finalized_features(cluster: Mixed, broker_id: int) -> tuple[int, dict[str, int]]:
     """Epoch and levels of the finalized features, by ApiVersions on a new connection."""
     with cluster.client(broker_id) as client:
         reply: ApiVersionsResponse = client.any().call(ApiVersionsRequest("test", "1"))
@@ -45,12 +45,18 @@ def told(cluster: Mixed, broker_id: int) -> tuple[int, dict[str, int]]:
         return reply.finalized_features_epoch, levels
 
 
-def all_tell(cluster: Mixed, levels: dict[str, int]) -> int:
+def all_report(cluster: Mixed, levels: dict[str, int]) -> int:
     """Wait until each broker reports these features, in the same epoch."""
-    until(lambda: len({str(told(cluster, each)) for each in cluster.up}) == 1, "of one mind")
-    until(lambda: told(cluster, cluster.up[0])[1] == levels, f"at {levels}")
-    until(lambda: len({str(told(cluster, each)) for each in cluster.up}) == 1, "of one mind")
-    epoch, _ = told(cluster, cluster.up[0])
+    until(
+        lambda: len({str(finalized_features(cluster, each)) for each in cluster.up}) == 1,
+        "of one mind",
+    )
+    until(lambda: finalized_features(cluster, cluster.up[0])[1] == levels, f"at {levels}")
+    until(
+        lambda: len({str(finalized_features(cluster, each)) for each in cluster.up}) == 1,
+        "of one mind",
+    )
+    epoch, _ = finalized_features(cluster, cluster.up[0])
     return epoch
 
 
@@ -68,9 +74,9 @@ def test_features_are_off_while_an_apache_kafka_broker_is_a_member(
 ) -> None:
     kinds = (KWIRE, APACHE)
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS, later=[2]) as cluster:
-        alone = all_tell(cluster, ON)
+        alone = all_report(cluster, ON)
         cluster.start(2)
-        beside = all_tell(cluster, OFF)
+        beside = all_report(cluster, OFF)
         assert beside > alone
         with cluster.client(1) as client:
             refused = set_transactions(client, 2, 1)
@@ -80,10 +86,10 @@ def test_features_are_off_while_an_apache_kafka_broker_is_a_member(
         until(lambda: cluster.in_sync("t"), "in sync")
         cluster.stop(2)  # it is away, and has replicas: it will be back
         until(lambda: cluster.in_sync("t", frozenset((1,))), "led by kwire")
-        assert told(cluster, 1) == (beside, OFF)
+        assert finalized_features(cluster, 1) == (beside, OFF)
         cluster.become(2, KWIRE)
         cluster.start(2)
-        assert all_tell(cluster, ON) > beside
+        assert all_report(cluster, ON) > beside
 
 
 @pytest.mark.long
@@ -97,7 +103,7 @@ def test_transactions_continue_while_an_apache_kafka_broker_joins_and_leaves(
     count = 4000
     kinds = (KWIRE, KWIRE, APACHE)
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS, later=[3]) as cluster:
-        all_tell(cluster, ON)
+        all_report(cluster, ON)
         values = [str(number) for number in range(count)]
         with cluster.client(1) as client:
             for name in ("in", "out"):
@@ -108,11 +114,11 @@ def test_transactions_continue_while_an_apache_kafka_broker_joins_and_leaves(
                 _copies_on(cluster, job.done, 300)
                 cluster.start(3)
                 _move(cluster, "out", [3, 1])
-                all_tell(cluster, OFF)
+                all_report(cluster, OFF)
                 _copies_on(cluster, job.done, 300)
                 _move(cluster, "out", [1, 2])
                 cluster.stop(3)
-                all_tell(cluster, ON)
+                all_report(cluster, ON)
         assert cluster.read("out", 1, count) == values
 
 
@@ -139,13 +145,13 @@ def test_kafkas_tool_shows_and_sets_levels_of_a_cluster(
 ) -> None:
     """The tool finds the controller, whichever broker it starts with."""
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, KWIRE, settings=SETTINGS) as cluster:
-        all_tell(cluster, ON)
+        all_report(cluster, ON)
         for asked in (1, 2):
             words = ["--bootstrap-server", cluster.address(asked)]
             level = "--feature", "transaction.version=1"
             done = run(TOOL, [*words, "downgrade", *level])
             assert "transaction.version was downgraded to 1" in done.stdout, done.stderr
-            all_tell(cluster, {**ON, "transaction.version": 1})
+            all_report(cluster, {**ON, "transaction.version": 1})
             done = run(TOOL, [*words, "upgrade", "--feature", "transaction.version=2"])
             assert "transaction.version was upgraded to 2" in done.stdout, done.stderr
-            all_tell(cluster, ON)
+            all_report(cluster, ON)

@@ -14,7 +14,7 @@ from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     api_key: int
@@ -23,14 +23,14 @@ class Asked:
     body: bytes
 
 
-Answer = Callable[[Asked], Awaitable[bytes | None]]
+Answer = Callable[[ReceivedRequest], Awaitable[bytes | None]]
 """The body of the reply; None closes the connection."""
 
 
 @dataclass
 class Scripted:
     port: int
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
 
 
@@ -81,9 +81,11 @@ async def _reply(
     if api_key == ApiKey.API_VERSIONS:
         body: bytes | None = versions(*served) if version == 0 else too_new()
     else:
-        asked = Asked(api_key, version, frame[10 : 10 + length].decode(), frame[10 + length :])
-        server.asked.append(asked)
-        body = await answer(asked)
+        request = ReceivedRequest(
+            api_key, version, frame[10 : 10 + length].decode(), frame[10 + length :]
+        )
+        server.requests.append(request)
+        body = await answer(request)
     if body is None:
         return None
     tagged = b"\0" * response_header_version(api_key, version)

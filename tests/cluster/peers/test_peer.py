@@ -24,7 +24,7 @@ from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.codecs.messages.metadata import MetadataRequest
 from kwire.settings import load
 from kwire.settings.live import LiveSettings
-from tests.cluster.peers.scripted import Asked, scripted
+from tests.cluster.peers.scripted import ReceivedRequest, scripted
 from tests.inside import PATIENCE_S, port_of, running_broker
 
 HEARTBEATS = ((int(ApiKey.HEARTBEAT), 0, 0),)
@@ -44,8 +44,8 @@ def free_port() -> int:
         return port
 
 
-async def alive(asked: Asked) -> bytes:
-    return HeartbeatResponse(error_code=int.from_bytes(asked.body[-1:])).encode(asked.version)
+async def alive(request: ReceivedRequest) -> bytes:
+    return HeartbeatResponse(error_code=int.from_bytes(request.body[-1:])).encode(request.version)
 
 
 def beat(number: int = 0) -> HeartbeatRequest:
@@ -81,8 +81,8 @@ async def test_call_uses_the_highest_version_that_both_brokers_support() -> None
         with pytest.raises(PeerError, match=r"broker 7 at 127.0.0.1:.*: no version of FETCH"):
             await peer.call(FetchRequest())
         await peer.call(beat())
-        assert [asked.version for asked in server.asked] == [3, 1, 3]
-        assert {asked.client_id for asked in server.asked} == {"broker-1-fetcher-0"}
+        assert [request.version for request in server.requests] == [3, 1, 3]
+        assert {request.client_id for request in server.requests} == {"broker-1-fetcher-0"}
         assert server.connections == 1
         peer.close()
 
@@ -91,11 +91,11 @@ async def test_replies_of_any_size_are_read_whole() -> None:
     """One reply is larger than the receive buffer, and many small ones arrive in one read."""
     sizes = [0, 10, 65_530, 65_536, 1_000_000, 3, 200_000, 1]
 
-    async def fetched(asked: Asked) -> bytes:
-        size = int.from_bytes(asked.body[4:8])  # max_wait_ms, behind the replica's id
+    async def fetched(request: ReceivedRequest) -> bytes:
+        size = int.from_bytes(request.body[4:8])  # max_wait_ms, behind the replica's id
         data = Fetched(records=bytes([size % 251]) * size)
         topics = [FetchableTopicResponse(topic="t", partitions=[data])]
-        return FetchResponse(responses=topics).encode(asked.version)
+        return FetchResponse(responses=topics).encode(request.version)
 
     async with scripted(fetched, served=((int(ApiKey.FETCH), 4, 4),)) as server:
         peer = peer_at(server.port)
@@ -117,9 +117,9 @@ async def test_replies_of_any_size_are_read_whole() -> None:
 async def test_cancelled_call_does_not_take_the_replies_of_others() -> None:
     gate = trio.Event()
 
-    async def slow(asked: Asked) -> bytes:
+    async def slow(request: ReceivedRequest) -> bytes:
         await gate.wait()
-        return await alive(asked)
+        return await alive(request)
 
     async with scripted(slow, served=HEARTBEATS) as server:
         peer = peer_at(server.port)
@@ -152,10 +152,10 @@ async def test_cancelled_call_does_not_take_the_replies_of_others() -> None:
 
 
 async def test_call_times_out_and_reconnects_when_the_broker_hangs() -> None:
-    async def hangs(asked: Asked) -> bytes:
+    async def hangs(request: ReceivedRequest) -> bytes:
         if server.connections == 1:
             await trio.sleep_forever()
-        return await alive(asked)
+        return await alive(request)
 
     async with scripted(hangs, served=HEARTBEATS) as server:
         peer = peer_at(server.port)
@@ -168,7 +168,7 @@ async def test_call_times_out_and_reconnects_when_the_broker_hangs() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
-            while not server.asked:
+            while not server.requests:
                 await trio.lowlevel.checkpoint()
             with pytest.raises(PeerError, match="no answer within 5 ms"):
                 await peer.call(beat(), timeout_ms=5)
@@ -203,8 +203,8 @@ async def test_timed_out_request_is_not_sent_later() -> None:
 
 
 async def test_broken_connection_fails_all_calls_and_is_reopened() -> None:
-    async def breaks(asked: Asked) -> bytes | None:
-        return None if server.connections == 1 else await alive(asked)
+    async def breaks(request: ReceivedRequest) -> bytes | None:
+        return None if server.connections == 1 else await alive(request)
 
     async with scripted(breaks, served=HEARTBEATS) as server:
         peer = peer_at(server.port)
@@ -260,7 +260,7 @@ async def test_reconnect_backoff_doubles_and_resets_after_a_connection(
 
 
 async def test_call_beyond_the_limit_of_waiting_calls_is_refused() -> None:
-    async def never(asked: Asked) -> bytes:
+    async def never(request: ReceivedRequest) -> bytes:
         await trio.sleep_forever()
         raise AssertionError
 
@@ -299,10 +299,10 @@ async def test_peers_follow_addresses_and_removals_in_the_image() -> None:
         for server in (first, second):
             owner.image = owner.image.with_broker(BrokerImage(7, (at(server.port),)))
             await peer.call(beat())
-            assert [asked.client_id for asked in server.asked] == ["broker-1-fetcher-2"]
+            assert [request.client_id for request in server.requests] == ["broker-1-fetcher-2"]
         await peers.peer(7, Role.CONTROLLER).call(beat())
         await peers.peer(7, Role.TXN_MARKERS).call(beat())
-        assert [asked.client_id for asked in second.asked][1:] == [
+        assert [request.client_id for request in second.requests][1:] == [
             "1",
             "broker-1-txn-marker-sender",
         ]

@@ -69,10 +69,10 @@ async def test_tls_call_fails_when_one_side_does_not_trust_the_other(
     with trio.fail_after(PATIENCE_S):
         async with running_broker(tmp_path / "data", of_broker) as broker:
             peer = peer_at(port_of(broker), of_peer)
-            with pytest.raises(PeerError) as told:
+            with pytest.raises(PeerError) as raised:
                 await peer.call(MetadataRequest(topics=[]))
     words = {"peer": "the broker's certificate is not trusted", "broker": "alert"}
-    assert words[who] in str(told.value)
+    assert words[who] in str(raised.value)
 
 
 def test_unusable_tls_settings_raise_config_error_at_start(tmp_path: Path) -> None:

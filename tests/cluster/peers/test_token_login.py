@@ -85,20 +85,20 @@ async def test_broker_logs_in_with_the_current_token_of_a_file(tmp_path: Path) -
 
 
 class TokenServer:
-    """Gives `token` to clients with the right credentials; `asked` has the requests."""
+    """Gives `token` to clients with the right credentials; `requests` has the requests."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str | None, bytes]] = []
+        self.requests: list[tuple[str | None, bytes]] = []
         self.status = 200
         self.token = ""
-        said = self
+        outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                said.asked.append((self.headers["Authorization"], body))
-                answer = json.dumps({"access_token": said.token}).encode()
-                self.send_response(said.status)
+                outer.requests.append((self.headers["Authorization"], body))
+                answer = json.dumps({"access_token": outer.token}).encode()
+                self.send_response(outer.status)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
@@ -140,7 +140,7 @@ async def test_broker_keeps_the_token_of_a_server(tmp_path: Path, server: TokenS
         with closing(asker.peer(Role.CONTROLLER)) as another:
             assert (await another.call(MetadataRequest(topics=[]))).brokers
     basic = "Basic YnJva2VyOmhpZGRlbg=="  # broker:hidden
-    assert server.asked == [(basic, b"grant_type=client_credentials&scope=kafka")] * 2
+    assert server.requests == [(basic, b"grant_type=client_credentials&scope=kafka")] * 2
 
 
 async def test_broker_does_not_keep_a_token_about_to_expire(
@@ -161,7 +161,7 @@ async def test_broker_does_not_keep_a_token_about_to_expire(
         for role in (Role.FETCHER, Role.CONTROLLER):
             with closing(asker.peer(role)) as peer:
                 assert (await peer.call(MetadataRequest(topics=[]))).brokers
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_expiry_of_a_token_is_read_from_its_claims() -> None:

@@ -124,7 +124,6 @@ class Controller:
         self.racks: dict[int, str] = {}
         self.epoch = 100
         self.state = State(-1, (), ())
-        self.asked: list[AlterPartitionRequest] = []
         self.refusal = ErrorCode.NONE
         self.answers = trio.Event()
         self.answers.set()
@@ -189,7 +188,6 @@ class Controller:
         await member.gone.wait()
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        self.asked.append(request)
         await self.answers.wait()
         topics = []
         for topic in request.topics:

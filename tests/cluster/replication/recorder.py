@@ -14,7 +14,7 @@ from kwire.codecs.primitives import Message
 
 
 @dataclass
-class Asked:
+class RecordedRequest:
     """A recorded request."""
 
     version: int
@@ -28,7 +28,7 @@ class Recorder:
 
     target: int
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[RecordedRequest] = field(default_factory=list)
 
     async def run(
         self,
@@ -72,4 +72,4 @@ class Recorder:
             key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
             header, at = RequestHeader.read(frame, request_header_version(key, version), 0)
             body = request_class(key).decode(frame, version, at)
-            self.asked.append(Asked(version, header.client_id, body))
+            self.requests.append(RecordedRequest(version, header.client_id, body))

@@ -258,7 +258,7 @@ def broker_epoch_of(zookeeper: ZooKeeperProcess) -> int:
         return int(stat.czxid)
 
 
-def said(reply: Any) -> str:  # noqa: ANN401 - any response
+def comparable(reply: Any) -> str:  # noqa: ANN401 - any response
     """The comparable part of an answer, sorted: Apache Kafka's order varies."""
     if isinstance(reply, MetadataResponse):
         brokers = sorted((each.node_id, each.port, each.rack) for each in reply.brokers)
@@ -279,7 +279,9 @@ async def answers(port: int, broker_epoch: int) -> list[tuple[str, int, str]]:
             assert step.request.API_KEY is not None
             kind = response_class(step.request.API_KEY)
             reply: Any = await client.ask(step.request, step.version, kind)
-            told.append((f"{type(step.request).__name__}: {step.name}", step.version, said(reply)))
+            told.append(
+                (f"{type(step.request).__name__}: {step.name}", step.version, comparable(reply))
+            )
     return told
 
 

@@ -41,11 +41,11 @@ async def until_both_have(controller: Controller, apache: ZooKeeperBroker, end: 
 def fetches(controller: Controller, broker_id: int) -> list[FetchRequest]:
     """Requests of a follower to that broker, without fields of identity and time."""
     found = []
-    for asked in controller.recorders[broker_id].asked:
-        body = asked.body
+    for recorded in controller.recorders[broker_id].requests:
+        body = recorded.body
         assert isinstance(body, FetchRequest) or "ApiVersions" in type(body).__name__, body
         if isinstance(body, FetchRequest):
-            assert asked.version == 17
+            assert recorded.version == 17
             assert body.replica_state is not None
             assert body.replica_state.replica_id == 3 - broker_id
             body.replica_state, body.session_id = ReplicaState(), 0
@@ -53,9 +53,11 @@ def fetches(controller: Controller, broker_id: int) -> list[FetchRequest]:
     return found
 
 
-def shape(asked: list[FetchRequest], session_epoch: int) -> bytes:
+def shape(requests: list[FetchRequest], session_epoch: int) -> bytes:
     """The last request of a partition, without its fetch offset."""
-    found = [each for each in asked if each.topics and min(each.session_epoch, 1) == session_epoch]
+    found = [
+        each for each in requests if each.topics and min(each.session_epoch, 1) == session_epoch
+    ]
     request = replace(found[-1], session_epoch=session_epoch)
     [topic] = request.topics
     [partition] = topic.partitions
@@ -77,9 +79,9 @@ async def test_kwire_and_apache_kafka_follow_each_other_with_equal_requests(
         by_kwire, by_apache = fetches(controller, APACHE), fetches(controller, KWIRE)
         for session_epoch in (0, 1):  # all there is, and what is new
             assert shape(by_kwire, session_epoch) == shape(by_apache, session_epoch)
-        asked = [each for each in by_kwire if each.topics][-1].topics[0].partitions[0]
-        assert (asked.current_leader_epoch, asked.fetch_offset) == (1, 2)
-        assert (asked.last_fetched_epoch, asked.log_start_offset) == (1, 0)
+        partition = [each for each in by_kwire if each.topics][-1].topics[0].partitions[0]
+        assert (partition.current_leader_epoch, partition.fetch_offset) == (1, 2)
+        assert (partition.last_fetched_epoch, partition.log_start_offset) == (1, 0)
 
 
 @pytest.mark.parametrize("behind", [APACHE, KWIRE])

@@ -38,7 +38,7 @@ class ApacheCleaner:
         """The first offset that was not cleaned."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        told = (
+        request = (
             directory,
             task.now_ms,
             task.delete_retention_ms,
@@ -47,8 +47,8 @@ class ApacheCleaner:
             task.upper_bound,
             DEDUPE_BYTES,
         )
-        self._process.stdin.write(" ".join(map(str, told)) + "\n")
+        self._process.stdin.write(" ".join(map(str, request)) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"Apache Kafka's cleaner failed on {told}"
+        assert line, f"Apache Kafka's cleaner failed on {request}"
         return int(line.split()[0])

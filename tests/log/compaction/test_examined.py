@@ -36,7 +36,9 @@ def drawn(chance: random.Random, folder: Path) -> tuple[Log, list[list[int]]]:
     return log, stamps
 
 
-def said(log: Log, stamps: list[list[int]], high_watermark: int, now_ms: int) -> Cleanable:
+def expected_cleanable(
+    log: Log, stamps: list[list[int]], high_watermark: int, now_ms: int
+) -> Cleanable:
     """By the rules of Kafka's LogCleanerManager; and only what is durable."""
     config = log.config
     bases = [segment.base_offset for segment in log.segments]
@@ -90,7 +92,7 @@ def test_cleanable_part_of_a_log_equals_that_of_the_model(tmp_path: Path, seed: 
         log.first_dirty_offset = chance.choice([None, -1, *bases, end, end + 1])
         high_watermark = chance.choice([end, end, *range(end + 1)])
         now_ms = NOW_MS + chance.choice([-5, 0, 0, 1])
-        wanted = said(log, stamps, high_watermark, now_ms)
+        wanted = expected_cleanable(log, stamps, high_watermark, now_ms)
         found = examine(log, high_watermark, now_ms)
         assert found == wanted
         assert log.first_dirty_offset in (None, wanted.first_dirty)

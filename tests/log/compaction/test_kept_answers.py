@@ -107,8 +107,8 @@ def digest(directory: Path, *, names: bool) -> str:
         if names or batch.header
     ]
     indexes = sorted(txn_indexes_in(directory).items())
-    told = [data for _, data in indexes] if not names else indexes
-    return hashlib.sha256(repr((seen, told)).encode()).hexdigest()[:16]
+    index_data = [data for _, data in indexes] if not names else indexes
+    return hashlib.sha256(repr((seen, index_data)).encode()).hexdigest()[:16]
 
 
 def answers(seed: int, folder: Path, clean: Callable[[Log, CleaningTask], Path]) -> list[str]:

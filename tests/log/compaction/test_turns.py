@@ -271,10 +271,10 @@ def test_throttle_pauses_until_the_rate_is_kept(
 
     clock: Callable[[], float] = lambda: now_s  # noqa: E731 - reads the time at each call
     throttle = Throttle(rate, clock, sleep)
-    told = []
+    sleeps = []
     for passed_s, size_bytes in script:
         now_s += passed_s
         throttle.spend(size_bytes)
-        told.append(slept.pop() if slept else 0)
-    assert told == pauses
+        sleeps.append(slept.pop() if slept else 0)
+    assert sleeps == pauses
     assert now_s >= began_s

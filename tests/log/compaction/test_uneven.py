@@ -188,14 +188,14 @@ def test_cleaning_task_has_the_logs_state_and_configs(manager: LogManager) -> No
         batch = build(made, producer_id=name, producer_epoch=name, base_sequence=0)
         log.append(batch, leader_epoch=0, now_ms=NOW_MS)
     fill(log)
-    told: list[CleaningTask] = []
+    tasks: list[CleaningTask] = []
 
-    class Told(InThread):
+    class RecordingWorker(InThread):
         def begin(self, task: CleaningTask) -> None:
-            told.append(task)
+            tasks.append(task)
             super().begin(task)
 
-    manager.cleaner.start_worker = lambda: Told(Files())
+    manager.cleaner.start_worker = lambda: RecordingWorker(Files())
     settings = CleanerSettings(
         log_cleaner_threads=2,
         log_cleaner_dedupe_buffer_size=100_000,
@@ -204,7 +204,7 @@ def test_cleaning_task_has_the_logs_state_and_configs(manager: LogManager) -> No
     )
     *bases, active = [(segment.base_offset, segment.size_bytes) for segment in log.segments]
     clean(manager, settings=settings)
-    assert told == [
+    assert tasks == [
         CleaningTask(
             directory=str(log.dir),
             segments=bases,

@@ -76,9 +76,9 @@ def test_lost_meta_properties_are_recovered_with_a_warning(
         caplog.clear()
         assert manager.identify(1, "new", remembered=CLUSTER) == CLUSTER
         assert f"cluster.id={CLUSTER}\n" in lost.read_text()
-        (said, *_) = caplog.messages
-        assert str(lost) in said
-        assert f"written anew for cluster {CLUSTER}" in said
+        (warning, *_) = caplog.messages
+        assert str(lost) in warning
+        assert f"written anew for cluster {CLUSTER}" in warning
 
 
 def test_unknown_cluster_of_a_used_directory_is_refused_or_new(

@@ -46,8 +46,12 @@ def test_append_to_apache_kafkas_log_has_the_epoch_of_its_last_leader(tmp_path: 
         assert (header.partition_leader_epoch, header.magic, header.attributes) == (2, 2, 0)
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
         assert header.max_timestamp == LATER_MS
-    said = [(each.offset, each.key, each.value, each.headers) for each in (*two, *one)]
-    assert said == [(78, None, b"one", []), (79, None, b"two", []), (80, None, b"three", [])]
+    records_read = [(each.offset, each.key, each.value, each.headers) for each in (*two, *one)]
+    assert records_read == [
+        (78, None, b"one", []),
+        (79, None, b"two", []),
+        (80, None, b"three", []),
+    ]
 
 
 def test_append_to_an_empty_log_has_epoch_0(tmp_path: Path) -> None:

@@ -57,12 +57,12 @@ def read(folder: Path) -> KraftMetadata:
 
 def facts(found: KraftMetadata) -> dict[str, object]:
     """What holds whichever checkpoint it was read from."""
-    said: dict[str, object] = {
+    values: dict[str, object] = {
         field.name: getattr(found, field.name)
         for field in fields(found)
         if not field.name.startswith("_") and field.name not in SINCE_THE_CHECKPOINT
     }
-    return said | {"configs": {key: each for key, each in found.configs.items() if each}}
+    return values | {"configs": {key: each for key, each in found.configs.items() if each}}
 
 
 @pytest.mark.parametrize(("version", "checkpoint"), CHECKPOINTS)
@@ -224,13 +224,13 @@ def test_record_of_an_unused_type_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"{", b"[]", b'{"currentVoters": 5}', b'{"currentVoters": [{"voter": 1}]}']
+    "content", [b"{", b"[]", b'{"currentVoters": 5}', b'{"currentVoters": [{"voter": 1}]}']
 )
 def test_damaged_quorum_state_has_no_voters(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: bytes
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     folder = copied(tmp_path, "3.9.2")
-    (folder / "quorum-state").write_bytes(said)
+    (folder / "quorum-state").write_bytes(content)
     assert read(folder).voters == set()
     assert "quorum-state is ignored because it is damaged" in caplog.text
 

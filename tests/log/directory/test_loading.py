@@ -134,10 +134,10 @@ def test_each_log_is_loaded_with_its_own_checkpoint_lines(
         marker.unlink()
     for name, lines in LINES.items():
         (tmp_path / "a" / name).write_bytes(checkpoints.encode_offsets(lines))
-    asked: list[str] = []
+    created_for: list[str] = []
 
     def config_for(topic: str) -> LogConfig:
-        asked.append(topic)
+        created_for.append(topic)
         return log_config(segment_bytes=1000 + ord(topic))
 
     clock.now_ms += 7
@@ -145,7 +145,7 @@ def test_each_log_is_loaded_with_its_own_checkpoint_lines(
     assert manager.topics_found() == {"t", "u", "v"}
     assert manager.compacted_topics() == {"t", "gone"}
     manager.load(config_for)
-    assert sorted(asked) == ["t", "u", "v"], "one object for a topic"
+    assert sorted(created_for) == ["t", "u", "v"], "one object for a topic"
     assert {key: (log.topic, log.partition) for key, log in manager.logs.items()} == {
         key: key for key in keys
     }
@@ -194,12 +194,12 @@ def test_load_opens_keeps_and_removes_folders_by_their_names(
     (folder,) = manager.maintenance.deleted
     assert folder.path == tmp_path / "a" / deleted
     assert folder.due_ms == NOW_MS + DEFAULTS.file_delete_delay_ms
-    told = {
+    not_folders = {
         record.message.split(" is not")[0]
         for record in caplog.records
         if "not a partition's folder" in record.message
     }
-    assert told == {str(tmp_path / "a" / name) for name in (stray, "x")}
+    assert not_folders == {str(tmp_path / "a" / name) for name in (stray, "x")}
     run_all(manager.maintain(folder.due_ms - 1))
     assert folder.path.exists()
     run_all(manager.maintain(folder.due_ms))

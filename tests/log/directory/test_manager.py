@@ -423,13 +423,15 @@ class TestFailingDisk:
     def test_failed_directory_is_reported_once(
         self, manager: LogManager, disk: FailingDisk, append: Append
     ) -> None:
-        told: list[tuple[str, int]] = []
-        manager.dirs.on_dir_offline = lambda path, error, logs: told.append((path.name, len(logs)))
+        reported: list[tuple[str, int]] = []
+        manager.dirs.on_dir_offline = lambda path, error, logs: reported.append(
+            (path.name, len(logs))
+        )
         disk.calls, disk.broken = ("pwrite",), True
         for log in self.on(manager, "a"):
             with pytest.raises(LogError):
                 append(log)
-        assert told == [("a", 2)]
+        assert reported == [("a", 2)]
 
     def test_read_error_takes_the_directory_offline(
         self, manager: LogManager, disk: FailingDisk, append: Append

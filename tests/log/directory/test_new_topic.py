@@ -88,8 +88,8 @@ def test_checkpoint_prepared_before_the_deletion_is_not_used(
 def test_creation_of_a_new_topic_writes_no_checkpoint(deleted: LogManager, tmp_path: Path) -> None:
     """An fsync for each new partition would make topics slow to create."""
     deleted.create("u", OTHER_ID, 0)
-    told = (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text()
-    assert told == "0\n1\nt 0 10\n"
+    checkpoint = (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text()
+    assert checkpoint == "0\n1\nt 0 10\n"
 
 
 def test_folder_of_a_deleted_topic_on_a_returned_disk_is_set_aside(

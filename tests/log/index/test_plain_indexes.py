@@ -106,7 +106,7 @@ def test_validity_of_a_transaction_index_equals_that_of_the_rules(
     chance = random.Random(seed)
     path = tmp_path / "x.txnindex"
     right = [[0, *entry] for entry in drawn(chance)]
-    told = set()
+    outcomes = set()
     for number in range(len(right)):
         for field, values in ((0, (0, 1, 255, 256)), (2, range(97, 124)), (3, range(97, 124))):
             for value in values:
@@ -115,8 +115,8 @@ def test_validity_of_a_transaction_index_equals_that_of_the_rules(
                 path.write_bytes(b"".join(ENTRY.pack(*entry) for entry in entries))
                 wanted = is_right(entries)
                 assert TxnIndex(path, BASE, Files(), exists=True).valid() == wanted
-                told.add(wanted)
-    assert told == {True, False}
+                outcomes.add(wanted)
+    assert outcomes == {True, False}
     data = b"".join(ENTRY.pack(*entry) for entry in right)
     for size in range(len(data) + 1):
         path.write_bytes(data[:size])

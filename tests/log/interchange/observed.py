@@ -111,8 +111,8 @@ class _Observer:
         return self._offset(topic, index, LATEST, 0)[1]
 
     def _configs(self, topic: str) -> dict[str, str]:
-        asked = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic, None)])
-        (result,) = self.call(asked, version_max=3).results
+        describe = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic, None)])
+        (result,) = self.call(describe, version_max=3).results
         return {
             config.name: config.value
             for config in result.configs
@@ -125,12 +125,15 @@ class _Observer:
         yield "bytes", (len(data), hashlib.sha256(data).hexdigest())
         yield "records", [(r.offset, r.timestamp, r.key, len(r.value or b"")) for r in found]
         for isolation in (0, 1):
-            for asked in (EARLIEST, LATEST, LARGEST):
-                yield f"offset {asked} {isolation}", self._offset(topic, index, asked, isolation)
+            for special in (EARLIEST, LATEST, LARGEST):
+                yield (
+                    f"offset {special} {isolation}",
+                    self._offset(topic, index, special, isolation),
+                )
         stamps = sorted({record.timestamp for record in found})
         for stamp in stamps[:: len(stamps) // SAMPLES + 1] + stamps[-1:]:
-            for asked in (stamp, stamp + 1):
-                yield f"at {asked}", self._offset(topic, index, asked, 0)
+            for time in (stamp, stamp + 1):
+                yield f"at {time}", self._offset(topic, index, time, 0)
         starts = [header.base_offset for _, header in iter_batches(data)]
         for start in starts[:: len(starts) // SAMPLES + 1]:
             yield f"committed from {start}", self._committed(topic, index, start)

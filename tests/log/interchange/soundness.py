@@ -29,8 +29,8 @@ def epochs_out_of_order(data_dir: Path) -> list[str]:
     """Batches whose leader epoch is not what those before it, or the checkpoint, allow."""
     inspector = Inspector()
     inspector.log_dir(data_dir)
-    said = [str(problem) for problem in inspector.problems]
-    return [each for each in said if "epoch" in each and "snapshot" not in each]
+    messages = [str(problem) for problem in inspector.problems]
+    return [each for each in messages if "epoch" in each and "snapshot" not in each]
 
 
 def complaints(log: str) -> list[str]:

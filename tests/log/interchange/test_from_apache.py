@@ -73,8 +73,8 @@ def test_node_continues_its_directory_after_kwire(
     before = node.log_file.stat().st_size
     with node:
         found = observe(node.bootstrap)
-    said = node.log_file.read_bytes()[before:].decode()
-    assert complaints(said) == []
+    output = node.log_file.read_bytes()[before:].decode()
+    assert complaints(output) == []
     assert verified(root / "data") == []
     assert differences(without(seen, " epochs"), without(found, " epochs")) == []
 
@@ -105,7 +105,9 @@ def producer_ids(seen: Seen) -> set[int]:
     """Those that logs remember, and those of transactional ids."""
     in_logs = (entries for name, entries in seen.items() if name.endswith(" producers"))
     given = {entry[0] for entries in in_logs for entry in entries}
-    return given | {said[4] for name, said in seen.items() if name.startswith("transactional id")}
+    return given | {
+        answer[4] for name, answer in seen.items() if name.startswith("transactional id")
+    }
 
 
 def new_producer_id(broker: BrokerProcess) -> int:

@@ -70,9 +70,9 @@ def test_zookeeper_mode_serves_kwires_directory_unchanged(
     nodes = zookeeper_mode.take_metadata(ours)
     with zookeeper_mode.running(ours, nodes, tmp_path / "apache") as bootstrap:
         found = observe(bootstrap)
-    said = (tmp_path / "apache" / "kafka.log").read_text()
-    assert complaints(said) == []
-    assert "since clean shutdown file was found" in said
+    output = (tmp_path / "apache" / "kafka.log").read_text()
+    assert complaints(output) == []
+    assert "since clean shutdown file was found" in output
     assert differences(by_kwire.seen, found) == []
 
 
@@ -87,9 +87,9 @@ def test_kraft_mode_serves_kwires_partitions(
     before = node.log_file.stat().st_size
     with node:
         found = observe(node.bootstrap)
-    said = node.log_file.read_bytes()[before:].decode()
-    assert complaints(said) == []
-    assert "since clean shutdown file was found" in said
+    output = node.log_file.read_bytes()[before:].decode()
+    assert complaints(output) == []
+    assert "since clean shutdown file was found" in output
     assert verified(node.directory / "data") == []
     other = (" id", " epochs", " configs")  # the stop and the start of the node are two epochs
     assert differences(without(by_kwire.seen, *other), without(found, *other)) == []

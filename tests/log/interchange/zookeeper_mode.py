@@ -157,8 +157,8 @@ def _create(nodes: Mapping[str, object], port: int, scratch: Path) -> None:
         done = subprocess.run(
             shell, input=_commands(nodes), capture_output=True, text=True, timeout=STOP_TIMEOUT_S
         )
-        said = done.stdout + done.stderr
-        there.update(re.findall(r"(?:Created|Node already exists:) (\S+)", said))
+        output = done.stdout + done.stderr
+        there.update(re.findall(r"(?:Created|Node already exists:) (\S+)", output))
         return there >= nodes.keys()
 
     until(is_complete, "ZooKeeper does not take all nodes")

@@ -302,12 +302,12 @@ class TestVerification:
     def test_verification_without_an_answer_expires(self, producer: Producer) -> None:
         state = producer.log.producers
         state.verify_transactions = True
-        asked = producer.log.producers.start_verification(
+        pending = producer.log.producers.start_verification(
             7, 0, 0, supports_epoch_bump=False, now_ms=NOW_MS + 5
         )
-        assert asked is not None
+        assert pending is not None
         state.remove_expired(NOW_MS + 5 + EXPIRATION_MS - 1)
-        assert state.verifications == {7: asked}
+        assert state.verifications == {7: pending}
         state.remove_expired(NOW_MS + 5 + EXPIRATION_MS)
         assert state.verifications == {}
 
@@ -332,12 +332,12 @@ class TestVerification:
         self, producer: Producer, epoch: int, version_2: bool, stays: bool
     ) -> None:
         """Each transaction of version 2 has an epoch of its own, and a marker names the next."""
-        asked = self.prove(producer, epoch=epoch, version_2=version_2)
+        pending = self.prove(producer, epoch=epoch, version_2=version_2)
         marker = control_batch(
             ControlType.ABORT, 0, producer_id=7, producer_epoch=1, timestamp=NOW_MS
         )
         producer.log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
-        assert producer.log.producers.verifications == ({7: asked} if stays else {})
+        assert producer.log.producers.verifications == ({7: pending} if stays else {})
 
     def test_verification_of_another_producer_is_refused(
         self, producer: Producer, make_batch: MakeBatch

@@ -39,11 +39,11 @@ def filled(open_log: OpenLog, make_batch: MakeBatch) -> Log:
     log.roll(first.send(4, transactional=True).log_append_time_ms)  # 12
     first.end(ControlType.ABORT)  # 13
     assert len(list(log.segments)) > 2
-    assert told(log) == ABORTED
+    assert aborted_of(log) == ABORTED
     return log
 
 
-def told(log: Log) -> list[tuple[int, int]]:
+def aborted_of(log: Log) -> list[tuple[int, int]]:
     return aborted_transactions(log, 0, log.log_end_offset)
 
 
@@ -67,7 +67,7 @@ def test_correct_transaction_index_is_kept(
 ) -> None:
     filled(open_log, make_batch).close()
     log = open_log(CONFIG, clean=True)
-    assert told(log) == ABORTED
+    assert aborted_of(log) == ABORTED
     assert "does not fit the log" not in caplog.text
 
 
@@ -95,15 +95,15 @@ def test_wrong_transaction_index_is_rebuilt(
     field: int,
     value: int,
 ) -> None:
-    """Of the first transaction that producer 1 aborted; and it is told as it was."""
+    """The entry of the first transaction that producer 1 aborted is wrong."""
     filled(open_log, make_batch).close()
     spoil(log_dir, (1, 0), field=field, value=value)
     log = open_log(CONFIG, clean=True)
-    assert told(log) == ABORTED
+    assert aborted_of(log) == ABORTED
     assert "does not fit the log" in caplog.text
     log.close()
     caplog.clear()
-    assert told(open_log(CONFIG, clean=True)) == ABORTED
+    assert aborted_of(open_log(CONFIG, clean=True)) == ABORTED
     assert caplog.text == "", "it was written, too"
 
 
@@ -125,7 +125,7 @@ def test_transaction_index_is_rebuilt_from_any_snapshot(
     damaged = {"none": snapshots, "the first": snapshots[1:], "all but the last": snapshots[-1:]}
     for path in damaged[kept]:
         damage(path)
-    assert told(open_log(CONFIG, clean=True)) == ABORTED
+    assert aborted_of(open_log(CONFIG, clean=True)) == ABORTED
 
 
 def test_transaction_aborted_after_the_region_is_not_listed(
@@ -148,7 +148,7 @@ HELD = AbortedTxn(1, 0, 4, 5)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "entry",
     [
         HELD,
         AbortedTxn(1, 0, 3, 4),  # a marker that is not there, in front of one of the same producer
@@ -158,7 +158,7 @@ HELD = AbortedTxn(1, 0, 4, 5)
     ],
 )
 def test_wrong_index_is_rebuilt_beside_a_marker_and_a_gap(
-    open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture, told: AbortedTxn
+    open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture, entry: AbortedTxn
 ) -> None:
     """A compacted leader may send this log: offset 3 is missing."""
     log = open_log()
@@ -178,9 +178,9 @@ def test_wrong_index_is_rebuilt_beside_a_marker_and_a_gap(
         append_as_follower(log, marker, leader_epoch=0, now_ms=NOW_MS)
     index = log.segments.active.txn_index
     assert index.entries == [HELD]
-    index.replace([told])
+    index.replace([entry])
     log.close()
     again = open_log(clean=True)
     assert aborted_transactions(again, 0, 5) == [(1, 0)]
     assert again.segments.active.txn_index.entries == [HELD]
-    assert ("does not fit the log" in caplog.text) == (told != HELD)
+    assert ("does not fit the log" in caplog.text) == (entry != HELD)

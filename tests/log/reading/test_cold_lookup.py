@@ -30,7 +30,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def accesses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """What was looked at or read in: (position, bytes).  Nothing is in memory."""
     found: list[tuple[int, int]] = []
 
@@ -46,20 +46,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("offset", [0, 1, 77, 150, 199, 200])
 @pytest.mark.parametrize("is_open", [True, False])
 def test_cold_lookup_reads_the_batches_around_the_offset(
-    log: Log, asked: list[tuple[int, int]], offset: int, is_open: bool
+    log: Log, accesses: list[tuple[int, int]], offset: int, is_open: bool
 ) -> None:
     segment = log.segments.first
     batch = log.read(offset, 1, max_offset=201, min_one_batch=True)
     assert batch is not None
     if not is_open:
         segment.release()
-    asked.clear()
+    accesses.clear()
     cold = log.reader.cold_lookup(offset)
     assert cold is not None
-    assert len(asked) == is_open
+    assert len(accesses) == is_open
     cold.read_in()
-    assert len(asked) == is_open + 1
-    for position, size_bytes in asked:
+    assert len(accesses) == is_open + 1
+    for position, size_bytes in accesses:
         assert position <= batch.position < position + size_bytes <= segment.size_bytes
         assert batch.position - position <= 2 * SIZE
         assert size_bytes == min(WINDOW_BYTES, segment.size_bytes - position)
@@ -82,11 +82,11 @@ def test_cold_lookup_is_skipped_if_residency_is_unknown(
 
 
 def test_piece_of_a_region_has_its_position_in_the_file(
-    log: Log, asked: list[tuple[int, int]]
+    log: Log, accesses: list[tuple[int, int]]
 ) -> None:
     region = log.read(77, 50_000, max_offset=200, min_one_batch=True)
     assert region is not None
-    asked.clear()
+    accesses.clear()
     assert not region.is_resident(1000, 2000)
     region.read_in(1000, 2000)
-    assert asked == [(region.position + 1000, 2000)] * 2
+    assert accesses == [(region.position + 1000, 2000)] * 2

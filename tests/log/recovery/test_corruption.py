@@ -216,7 +216,7 @@ def test_damaged_time_index_entry_among_equal_timestamps_is_harmless(
 
 
 def answers(log: Log, read_all: ReadAll) -> list[object]:
-    """What clients are told from indexes and snapshots."""
+    """What clients learn from indexes and snapshots."""
     end = log.log_end_offset
     return [
         [offset_for_timestamp(log, NOW_MS + number) for number in range(9)],

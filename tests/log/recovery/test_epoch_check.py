@@ -103,7 +103,7 @@ def test_leader_epochs_are_checked_once(
 
 
 def answers(log: Log) -> list[object]:
-    """All that clients are told of epochs."""
+    """All that clients learn of epochs."""
     ends = [end_offset_for_epoch(log, epoch) for epoch in range(9)]
     return [ends, [epoch_for(log, at) for at in range(log.log_start_offset, log.log_end_offset)]]
 

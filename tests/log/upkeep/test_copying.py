@@ -16,8 +16,8 @@ from kwire.log.directory import log_dir
 from kwire.log.follower import append_as_follower
 from kwire.log.upkeep import moving
 from tests.log.configs import log_config
+from tests.log.contents import INDEXES, contents_of
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
-from tests.log.told import INDEXES, told
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch
@@ -86,18 +86,18 @@ def sizes(log: Log) -> list[list[tuple[int, int]]]:
 
 
 def slices(segments: list[list[tuple[int, int]]], limit: int) -> list[tuple[int, int]]:
-    """(bytes told, where the copy ends then) of each turn; a slice is of one segment."""
+    """(bytes reported, where the copy ends then) of each turn; a slice is of one segment."""
     found = []
     for batches in segments:
         rest = batches
         while rest:
-            told_bytes = max(min(sum(size for size, _ in rest), limit), rest[0][0])
+            reported_bytes = max(min(sum(size for size, _ in rest), limit), rest[0][0])
             whole = [
                 number
                 for number in range(1, len(rest) + 1)
-                if sum(size for size, _ in rest[:number]) <= told_bytes
+                if sum(size for size, _ in rest[:number]) <= reported_bytes
             ]
-            found.append((told_bytes, rest[whole[-1] - 1][1]))
+            found.append((reported_bytes, rest[whole[-1] - 1][1]))
             rest = rest[whole[-1] :]
     return found
 
@@ -117,8 +117,8 @@ def test_log_is_copied_in_slices_of_the_limit(
     moves, end = manager.moves, source.log_end_offset
     moves.move(KEY, str(elsewhere))
     assert moves.offset_lag(KEY) == end
-    for told_bytes, copied_to in slices(sizes(source), limit):
-        assert moves.copy_some(KEY) == told_bytes
+    for reported_bytes, copied_to in slices(sizes(source), limit):
+        assert moves.copy_some(KEY) == reported_bytes
         assert moves.copies[KEY].log.log_end_offset == copied_to
         assert moves.offset_lag(KEY) == end - copied_to
     assert moves.copy_some(KEY) == 0
@@ -161,11 +161,11 @@ def test_swapped_copy_has_files_and_state_of_the_log(
     assert copy.recovery_point == source.log_end_offset
     assert manager.moves.prepare_flush(KEY) is None
     unique, end = manager.moves.copies[KEY].unique, source.log_end_offset
-    before = told(source, stamps)
+    before = contents_of(source, stamps)
     was = source.dir
     log = manager.moves.swap(KEY)
     assert (manager.logs[KEY], manager.moves.copies) == (log, {})
-    assert told(log, stamps) == before
+    assert contents_of(log, stamps) == before
     assert (log.dir, log.config, log.topic_id) == (elsewhere / "t-0", config, TOPIC_ID)
     assert log.producers.verifications == source.producers.verifications != {}
     assert log.producers.refused is source.producers.refused

@@ -50,8 +50,8 @@ def add_partitions(bootstrap: str, name: str, count: int) -> None:
 def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
     """Move the start of partitions, as retention would."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    for future in admin.delete_records(asked).values():
+    deletions = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    for future in admin.delete_records(deletions).values():
         future.result(TIMEOUT_S)
 
 

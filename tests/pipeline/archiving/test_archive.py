@@ -46,13 +46,13 @@ class Bench:
     topic: str
     directory: Path
 
-    def run(self, **asked: Any) -> tuple[pipeline.Ended, pipeline.Published]:  # noqa: ANN401 - fields
+    def run(self, **more: Any) -> tuple[pipeline.Ended, pipeline.Published]:  # noqa: ANN401 - fields
         """One run of the job, to its end."""
-        what = replace(self.asked(), **asked)
+        what = replace(self.options(), **more)
         ended = pipeline.follow(pipeline.archive(self.spark, what))
         return ended, pipeline.publish(self.spark, what.directory, what.file_size_bytes)
 
-    def asked(self) -> pipeline.Archive:
+    def options(self) -> pipeline.Archive:
         kafka = pipeline.Kafka(self.bootstrap)
         return pipeline.Archive(kafka, pipeline.Topics((self.topic,)), self.directory)
 
@@ -214,12 +214,12 @@ def test_continuous_run_shows_complete_files_with_each_record_once(bench: Bench)
     bench.directory.mkdir()
     reader, stop = Reader(bench.directory), threading.Event()
     what = replace(
-        bench.asked(), every_s=0.1, publish_after_s=0.0, batch_records=200, file_size_bytes=10_000
+        bench.options(), every_s=0.1, publish_after_s=0.0, batch_records=200, file_size_bytes=10_000
     )
     produce(bench.bootstrap, bench.topic, [r | {"timestamp": NOON_MS} for r in rows(1500, 2)])
     read = 0
 
-    def told(step: Any) -> None:  # noqa: ANN401 - a Step
+    def on_step(step: Any) -> None:  # noqa: ANN401 - a Step
         nonlocal read
         seen = reader.reads
         while reader.reads == seen and reader.is_alive():  # it looks after each step
@@ -230,7 +230,7 @@ def test_continuous_run_shows_complete_files_with_each_record_once(bench: Bench)
 
     reader.start()
     try:
-        ended = pipeline.follow(pipeline.archive(bench.spark, what), told, stop=stop)
+        ended = pipeline.follow(pipeline.archive(bench.spark, what), on_step, stop=stop)
     finally:
         reader.stop.set()
         reader.join()

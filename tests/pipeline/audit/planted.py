@@ -108,8 +108,8 @@ class Planter:
 
     def end(self, topic: str, partition: int) -> int:
         """The offset behind the last one."""
-        asked = {TopicPartition(self.name(topic), partition): OffsetSpec.latest()}
-        [future] = self.admin.list_offsets(asked).values()
+        requested = {TopicPartition(self.name(topic), partition): OffsetSpec.latest()}
+        [future] = self.admin.list_offsets(requested).values()
         return int(future.result(120).offset)
 
     def put(self, topic: str, made: list[Made], **settings: Any) -> None:  # noqa: ANN401 - librdkafka's

@@ -71,12 +71,12 @@ def audited(bootstrap: str, spark: SparkSession) -> Audited:
     to = Planter(bootstrap)
     for make in PLANTS.values():
         make(to)
-    asked = Audit(
+    options = Audit(
         pipeline.Topics(pattern=f"{to.word}-.*"),
         identity=Field.parse("header:id"),
         sequence=Field.parse("header:seq"),
     )
-    return Audited(to, audit.audit(spark, pipeline.Kafka(to.bootstrap), asked))
+    return Audited(to, audit.audit(spark, pipeline.Kafka(to.bootstrap), options))
 
 
 def test_every_planted_fault_has_an_expected_finding() -> None:
@@ -164,12 +164,12 @@ def test_audit_leaves_out_records_outside_of_the_time_range(
     to = Planter(bootstrap)
     planted.clean(to)
     made = planted.records(to.now_ms, count=1200)
-    asked = Audit(
+    options = Audit(
         pipeline.Topics((to.name("clean"),)),
         since_ms=made[300].timestamp_ms,
         until_ms=made[700].timestamp_ms,
     )
-    rows = audit.examine(spark, pipeline.Kafka(bootstrap), asked).select("key").collect()
+    rows = audit.examine(spark, pipeline.Kafka(bootstrap), options).select("key").collect()
     assert {bytes(row["key"]).decode() for row in rows} == {r.key for r in made[300:700]}
 
 
@@ -189,9 +189,9 @@ def test_missing_topic_raises_pipeline_error(
 ) -> None:
     kafka = pipeline.Kafka(bootstrap)
     started = time.monotonic()
-    with pytest.raises(pipeline.PipelineError, match="topic-partition") as told:
+    with pytest.raises(pipeline.PipelineError, match="topic-partition") as raised:
         audit.audit(spark, kafka, Audit(pipeline.Topics((unique,))))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     with pytest.raises(pipeline.PipelineError, match=f"no topic of .* matches {unique}"):
         audit.audit(spark, kafka, Audit(pipeline.Topics(pattern=unique)))
     assert time.monotonic() - started < 60

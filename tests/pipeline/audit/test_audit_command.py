@@ -99,8 +99,8 @@ def test_examples_of_the_help_work(
     report = json.loads(kwire(*words, status=EXIT_FOUND).stdout)
     assert [finding["kind"] for finding in report["findings"]] == ["no-identity"]
     copy, _ = examples(kwire("compare", "--help").output)
-    told = kwire(*copy.split()[2:], "--ignore", "timestamp").stderr
-    assert "nothing was found" in told
+    errors = kwire(*copy.split()[2:], "--ignore", "timestamp").stderr
+    assert "nothing was found" in errors
 
 
 def examples(text: str) -> list[str]:
@@ -114,8 +114,8 @@ def test_json_report_has_the_figures_of_the_flights(
     kwire: Run, bootstrap: str, unique: str
 ) -> None:
     count = produce_flights(bootstrap, unique)
-    asked = ("--json", "--identity", "json:$.flight", "--batches", "all")
-    report = json.loads(kwire("audit", unique, *asked, status=EXIT_FOUND).stdout)
+    words = ("--json", "--identity", "json:$.flight", "--batches", "all")
+    report = json.loads(kwire("audit", unique, *words, status=EXIT_FOUND).stdout)
     [topic] = report["topics"]
     made = [flights.encode(row) for row in flights.rows(EVERY)]
     assert sum(p["records"] for p in topic["partitions"]) == count == len(made)
@@ -178,12 +178,12 @@ def test_fail_on_selects_the_severity_that_fails(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_failed_audit_has_its_own_exit_status(kwire: Run, unique: str, nobody: str) -> None:
-    told = kwire("audit", unique, status=EXIT_NOT_CHECKED).stderr
-    assert f"has no topic {unique}" in told
+    errors = kwire("audit", unique, status=EXIT_NOT_CHECKED).stderr
+    assert f"has no topic {unique}" in errors
     soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
     for words in (("audit", unique), ("compare", unique, "other")):
-        told = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_CHECKED).stderr
-        assert nobody in told.splitlines()[-1]
+        errors = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_CHECKED).stderr
+        assert nobody in errors.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

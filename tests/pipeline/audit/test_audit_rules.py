@@ -57,7 +57,7 @@ from kwire.pipeline.source import Kafka, Topics
 from tests.conftest import BrokerFactory
 from tests.pipeline.audit.planted import RECORDS, Planter, in_transactions, records
 
-ASKED = Audit(Topics(("t",)))
+OPTIONS = Audit(Topics(("t",)))
 POLL_S = 0.1
 CLEANED_S = 300.0
 """The cleaner works in a process of its own, which a busy machine is slow to start."""
@@ -198,7 +198,7 @@ def test_hot_key_is_compared_with_an_even_spread_over_the_keys(
     made = Keys(distinct=keys, records=2000, top=top)
     found = [
         finding.says
-        for finding in judge(topic_of(partitions=partitions, keys=made), ASKED)
+        for finding in judge(topic_of(partitions=partitions, keys=made), OPTIONS)
         if finding.kind == "hot-key"
     ]
     assert found == ([f"one key, k0, {hot}"] if hot else [])
@@ -209,14 +209,14 @@ def test_hot_key_leaves_records_without_a_key_out_of_the_even_spread() -> None:
     made = Keys(distinct=2, records=1600, top=[("k0", 1400), ("k1", 200)])
     [says] = [
         finding.says
-        for finding in judge(topic_of(partitions=partitions, keys=made), ASKED)
+        for finding in judge(topic_of(partitions=partitions, keys=made), OPTIONS)
         if finding.kind == "hot-key"
     ]
     assert says == "one key, k0, has 70% of the records: with 2 keys, an even share is 40%"
 
 
 def kinds_of(**changes: object) -> list[tuple[str, str]]:
-    return [(f.kind, f.severity) for f in judge(topic_of(**changes), ASKED)]
+    return [(f.kind, f.severity) for f in judge(topic_of(**changes), OPTIONS)]
 
 
 class TestFindings:
@@ -250,18 +250,18 @@ class TestFindings:
 
     def test_repeated_keys_are_a_finding_with_unique_keys(self) -> None:
         keys = Keys(distinct=8, repeated=1, records=10, top=[("a", 3), ("b", 1)])
-        asked = replace(ASKED, unique_keys=True)
-        [finding] = judge(topic_of(keys=keys), asked)
+        options = replace(OPTIONS, unique_keys=True)
+        [finding] = judge(topic_of(keys=keys), options)
         assert (finding.kind, finding.count) == ("duplicate-key", 2)
         assert [example.key for example in finding.examples] == ["a"]
-        assert judge(topic_of(keys=keys), ASKED) == []
+        assert judge(topic_of(keys=keys), OPTIONS) == []
 
     def test_figure_above_its_threshold_is_a_finding(self) -> None:
         partition = PartitionFigures(0, 0, 10, 0, 10, 10, records=10, record_bytes_max=950)
         configs = {"cleanup.policy": "delete", "max.message.bytes": "1000"}
         topic = topic_of(partitions=[partition], configs=configs)
-        assert [f.kind for f in judge(topic, ASKED)] == ["large"]
-        loose = replace(ASKED, thresholds=Thresholds(size_share=0.95))
+        assert [f.kind for f in judge(topic, OPTIONS)] == ["large"]
+        loose = replace(OPTIONS, thresholds=Thresholds(size_share=0.95))
         assert judge(topic, loose) == []
 
     def test_worst_is_the_highest_severity(self) -> None:

@@ -35,15 +35,15 @@ def admin(bootstrap: str) -> AdminClient:
 def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
     """Make a topic; settings are written with _ for their dots."""
     config = {key.replace("_", "."): value for key, value in configs.items()}
-    asked = admin(bootstrap)
-    asked.create_topics([NewTopic(name, partitions, config=config)])[name].result(TIMEOUT_S)
+    client = admin(bootstrap)
+    client.create_topics([NewTopic(name, partitions, config=config)])[name].result(TIMEOUT_S)
 
 
 def configs_of(bootstrap: str, name: str) -> dict[str, str]:
     """What is set on the topic itself."""
-    asked = admin(bootstrap)
+    client = admin(bootstrap)
     resource = ConfigResource(ResourceType.TOPIC, name)
-    found = asked.describe_configs([resource])[resource].result(TIMEOUT_S)
+    found = client.describe_configs([resource])[resource].result(TIMEOUT_S)
     return {key: entry.value for key, entry in found.items() if entry.source == 1}
 
 

@@ -59,8 +59,8 @@ class Pair:
     target: str
     topic: str
 
-    def asked(self, **more: object) -> Mirror:
-        asked = Mirror(
+    def options(self, **more: object) -> Mirror:
+        options = Mirror(
             pipeline.Kafka(self.source),
             pipeline.Kafka(self.target),
             pipeline.Topics((self.topic,)),
@@ -68,11 +68,11 @@ class Pair:
             groups=f"{self.topic}.*",
             bounds=SMALL,
         )
-        return replace(asked, **more)  # type: ignore[arg-type]  # by name
+        return replace(options, **more)  # type: ignore[arg-type]  # by name
 
     def mirror(self, **more: object) -> Mirrored:
         """A whole run."""
-        return run(self.spark, self.asked(**more))
+        return run(self.spark, self.options(**more))
 
     def assert_same(self) -> None:
         source = mirrors.all_records(self.source, self.topic)
@@ -80,8 +80,8 @@ class Pair:
         assert any(source)
 
 
-def run(spark: SparkSession, asked: Mirror) -> Mirrored:
-    mirroring = pipeline.mirror(spark, asked)
+def run(spark: SparkSession, options: Mirror) -> Mirrored:
+    mirroring = pipeline.mirror(spark, options)
     pipeline.follow(mirroring.query)
     return mirroring.finish()
 
@@ -118,8 +118,8 @@ def test_mirror_follows_new_partitions_topics_and_configs(pair: Pair) -> None:
     later = f"{pair.topic}-later"
     mirrors.create(pair.source, later, 2)
     mirrors.write(pair.source, later, numbered(7))
-    asked = mirrors.admin(pair.source)
-    asked.create_partitions([NewPartitions(pair.topic, 3)])[pair.topic].result()
+    client = mirrors.admin(pair.source)
+    client.create_partitions([NewPartitions(pair.topic, 3)])[pair.topic].result()
     change_configs(pair.source, pair.topic, {"retention.ms": "2000000000", "segment.ms": None})
     mirrors.write(pair.source, pair.topic, numbered(20, 5), partition=2)
     done = pair.mirror(topics=pattern)
@@ -144,8 +144,8 @@ def change_configs(bootstrap: str, topic: str, changes: dict[str, str | None]) -
         for name, value in changes.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    asked = mirrors.admin(bootstrap)
-    asked.incremental_alter_configs([resource])[resource].result()
+    client = mirrors.admin(bootstrap)
+    client.incremental_alter_configs([resource])[resource].result()
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_stopped_mirror_continues_without_loss_or_duplicates(pair: Pair) -> None
     mirrors.create(pair.source, pair.topic, 2)
     written = 100
     mirrors.write(pair.source, pair.topic, numbered(written))
-    mirroring = pipeline.mirror(pair.spark, pair.asked(batch_records=10, every_s=0.1))
+    mirroring = pipeline.mirror(pair.spark, pair.options(batch_records=10, every_s=0.1))
     is_over = threading.Event()
 
     def keep_ahead() -> None:
@@ -183,11 +183,13 @@ def test_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> None
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
     stop = threading.Event()
-    asked = pair.asked(topics=pipeline.Topics(pattern=f"{pair.topic}.*"), every_s=0.2, sync_s=1.0)
-    mirroring = pipeline.mirror(pair.spark, asked)
+    options = pair.options(
+        topics=pipeline.Topics(pattern=f"{pair.topic}.*"), every_s=0.2, sync_s=1.0
+    )
+    mirroring = pipeline.mirror(pair.spark, options)
     seen: list[int] = []
 
-    def told(step: object) -> None:
+    def on_step(step: object) -> None:
         if mirroring.done.records == 10 and 10 not in seen:
             mirrors.create(pair.source, later)
             mirrors.write(pair.source, later, numbered(3))
@@ -196,7 +198,7 @@ def test_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> None
             mirrors.commit(pair.source, pair.topic, pair.topic, 4)
             stop.set()
 
-    pipeline.follow(mirroring.query, told, stop=stop)
+    pipeline.follow(mirroring.query, on_step, stop=stop)
     done = mirroring.finish()
     pair.assert_same()
     replace(pair, topic=later).assert_same()
@@ -317,8 +319,8 @@ def test_recreated_topic_is_mirrored_again_or_refused(pair: Pair) -> None:
 
 
 def remake(bootstrap: str, topic: str) -> None:
-    asked = mirrors.admin(bootstrap)
-    asked.delete_topics([topic])[topic].result()
+    client = mirrors.admin(bootstrap)
+    client.delete_topics([topic])[topic].result()
     while mirrors.partitions_of(bootstrap, topic):
         pass
     mirrors.create(bootstrap, topic)
@@ -332,7 +334,7 @@ def test_invalid_mirror_settings_raise_pipeline_error(pair: Pair) -> None:
     with pytest.raises(PipelineError, match="needs a name for the source"):
         Rename("{source}.{topic}")
     with pytest.raises(PipelineError, match="is no name for a mirror"):
-        pair.asked(name="a b")
+        pair.options(name="a b")
 
 
 @pytest.mark.long

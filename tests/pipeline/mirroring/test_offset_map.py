@@ -104,7 +104,7 @@ class MapTopic:
     def __init__(self, bootstrap: str, topic: str) -> None:
         rename = Rename("copy-{topic}")
         kafka = Kafka(bootstrap)
-        self.asked = Mirror(
+        self.options = Mirror(
             kafka, kafka, Topics((topic,)), name=topic, rename=rename, groups=f"{topic}.*"
         )
         self.cluster = ClusterAdmin(kafka)
@@ -112,14 +112,14 @@ class MapTopic:
         self.new().create(None)
 
     def new(self) -> OffsetMap:
-        return OffsetMap(self.cluster, self.asked.map_topic)
+        return OffsetMap(self.cluster, self.options.map_topic)
 
     def write(self, *runs: Run, origin: str = "it") -> None:
         """A record for each run."""
-        producer = Producer({"bootstrap.servers": self.asked.target.bootstrap})
+        producer = Producer({"bootstrap.servers": self.options.target.bootstrap})
         for run in runs:
             key, value = MapRecord(*self.place, origin, "target", (run,)).encode()
-            producer.produce(self.asked.map_topic, value, key, 0)
+            producer.produce(self.options.map_topic, value, key, 0)
         assert producer.flush(mirrors.TIMEOUT_S) == 0
 
     def sources(self) -> list[int]:
@@ -130,9 +130,9 @@ class MapTopic:
 
     def sync_groups(self) -> None:
         """As a run of the mirror does at its start."""
-        topics = TopicSync(self.asked, self.cluster, self.cluster, Mirrored())
+        topics = TopicSync(self.options, self.cluster, self.cluster, Mirrored())
         topics.select(lambda name: False)
-        GroupSync(self.asked, topics, self.new()).sync({}, {})
+        GroupSync(self.options, topics, self.new()).sync({}, {})
 
 
 TWO_BY_TWO = [Run(source, source, 2) for source in range(0, 10, 2)]

@@ -154,10 +154,10 @@ class Bench:
         """Run a query over what there is."""
         return self.follow(replace(self.query(sql, **options), once=True))
 
-    def follow(self, asked: pipeline.Query, **how: Any) -> Ran:  # noqa: ANN401 - as follow has them
+    def follow(self, query: pipeline.Query, **how: Any) -> Ran:  # noqa: ANN401 - as follow has them
         """Run a query to its end."""
         self.batches = []
-        running = pipeline.query(self.spark, asked)
+        running = pipeline.query(self.spark, query)
         done = running.follow(**how)
         return Ran(running, done, self.batches)
 

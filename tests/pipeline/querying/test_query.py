@@ -265,7 +265,7 @@ def test_query_fails_if_dead_letters_cannot_be_written(
     bench: Bench, tmp_path: Path, once: bool
 ) -> None:
     bench.fill("things", [(None, "nope")])
-    asked = bench.query(
+    query = bench.query(
         "SELECT id FROM {things}",
         view=View(Form("json", "id INT")),
         dead_letters="no/topic",
@@ -273,15 +273,15 @@ def test_query_fails_if_dead_letters_cannot_be_written(
         once=once,
     )
     with pytest.raises(QueryFailed, match=r"^dead letters: .*[Tt]opic"):
-        bench.follow(asked)
+        bench.follow(query)
     assert not bench.spark.streams.active
 
 
 def test_bad_record_fails_a_query_without_dead_letters(bench: Bench) -> None:
     topic = bench.fill("things", [(None, '{"id": 1}'), (None, "nope")])
-    with pytest.raises(QueryFailed) as told:
+    with pytest.raises(QueryFailed) as raised:
         bench.run("SELECT id FROM {things}", view=View(Form("json", "id INT")))
-    assert str(told.value) == (
+    assert str(raised.value) == (
         f"{topic}: the record at partition 0 offset 1 is not JSON: name a topic for dead letters,"
         " or skip such records"
     )
@@ -376,8 +376,8 @@ def test_frame_of_a_query_can_be_used_by_the_caller(bench: Bench) -> None:
     bench.spark.createDataFrame([("UA", "United")], "carrier STRING, name STRING").createTempView(
         "lines"
     )
-    asked = bench.query("SELECT f.carrier, name FROM {flights} f JOIN lines l USING (carrier)")
-    frame = pipeline.frame(bench.spark, asked)
+    query = bench.query("SELECT f.carrier, name FROM {flights} f JOIN lines l USING (carrier)")
+    frame = pipeline.frame(bench.spark, query)
     assert frame.isStreaming
     query = frame.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
     pipeline.follow(query)
@@ -446,9 +446,9 @@ def test_invalid_query_is_refused_with_advice(
     refusing: Bench, sql: str, options: dict[str, object], sentence: str
 ) -> None:
     options = {"view": View(Form("json", "x INT")), **options}
-    with pytest.raises(PipelineError, match=sentence) as told:
+    with pytest.raises(PipelineError, match=sentence) as raised:
         refusing.run(sql, **options)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     assert not refusing.spark.streams.active
 
 
@@ -495,6 +495,6 @@ def test_error_of_a_sink_function_fails_the_query_with_its_message(bench: Bench)
     def fail(rows: object, batch: int) -> None:
         raise ValueError("the caller's own words")
 
-    with pytest.raises(QueryFailed, match="the caller's own words") as told:
+    with pytest.raises(QueryFailed, match="the caller's own words") as raised:
         bench.run("SELECT x FROM {t}", sink=ToFunction(fail))
-    assert isinstance(told.value.__cause__, ValueError)
+    assert isinstance(raised.value.__cause__, ValueError)

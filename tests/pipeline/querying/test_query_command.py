@@ -105,7 +105,7 @@ def test_table_cells_are_formatted() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark's own
-def test_a_query_writes_a_topic_and_tells_of_it(
+def test_query_command_writes_a_topic_and_a_json_summary(
     spark: SparkSession, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:
     flights = table("flights", 3_000)

@@ -49,18 +49,18 @@ class Bench:
 
     def archive(self) -> None:
         kafka, topics = pipeline.Kafka(self.bootstrap), pipeline.Topics((self.topic,))
-        asked = pipeline.Archive(kafka, topics, self.directory)
-        pipeline.follow(pipeline.archive(self.spark, asked))
-        pipeline.publish(self.spark, self.directory, asked.file_size_bytes)
+        options = pipeline.Archive(kafka, topics, self.directory)
+        pipeline.follow(pipeline.archive(self.spark, options))
+        pipeline.publish(self.spark, self.directory, options.file_size_bytes)
 
-    def asked(self, **more: Any) -> pipeline.Replay:  # noqa: ANN401 - fields of Replay
+    def options(self, **more: Any) -> pipeline.Replay:  # noqa: ANN401 - fields of Replay
         kafka, topics = pipeline.Kafka(self.bootstrap), pipeline.Topics((self.topic,))
         rename = {self.topic: self.target}
-        asked = pipeline.Replay(kafka, self.directory, topics, rename=rename)
-        return replace(asked, **more)
+        options = pipeline.Replay(kafka, self.directory, topics, rename=rename)
+        return replace(options, **more)
 
     def replay(self, **more: Any) -> pipeline.Replayed:  # noqa: ANN401 - fields of Replay
-        return pipeline.replay(self.spark, self.asked(**more))
+        return pipeline.replay(self.spark, self.options(**more))
 
     def rows(self) -> list[Row]:
         return topic_rows(self.bootstrap, self.topic)
@@ -194,12 +194,12 @@ def test_stopped_replay_continues(bench: Bench) -> None:
     stop = threading.Event()
     lags: list[int] = []
 
-    def told(step: Any) -> None:  # noqa: ANN401 - a Step
+    def on_step(step: Any) -> None:  # noqa: ANN401 - a Step
         lags.append(step.lag)
         if step.lag < 4990:
             stop.set()
 
-    done = pipeline.replay(bench.spark, bench.asked(speed=1.0), told, stop=stop)
+    done = pipeline.replay(bench.spark, bench.options(speed=1.0), on_step, stop=stop)
     assert done.stopped
     assert lags == sorted(lags, reverse=True)
     rest = bench.replay()

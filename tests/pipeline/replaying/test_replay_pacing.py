@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kwire.pipeline.exactly_once import WritePlan, Written
+from kwire.pipeline.exactly_once import PartitionResult, WritePlan
 from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
 from tests.pipeline.archiving.archives import NOON_MS, create_topic, topic_rows
 
@@ -39,7 +39,7 @@ def batches(count: int, each: int) -> Iterator[pa.RecordBatch]:
         )
 
 
-def replay(bootstrap: str, target: str, pace: Pace) -> list[Written]:
+def replay(bootstrap: str, target: str, pace: Pace) -> list[PartitionResult]:
     client = {"bootstrap.servers": bootstrap}
     writer = PacedWriter(client, f"pace-{target}", pace=pace)
     return list(writer.write(batches(RECORDS, 7), WritePlan(targets={"t": target})))
@@ -86,12 +86,12 @@ def test_no_record_is_early_or_out_of_order_in_its_partition(bootstrap: str, uni
     pytest.fail("they come at the end, also at a tenth of the pace")
 
 
-def came_on_the_way(written: list[Written], arrivals: Arrivals, pace: Pace) -> bool:
+def came_on_the_way(written: list[PartitionResult], arrivals: Arrivals, pace: Pace) -> bool:
     last_due_s = pace.due_s(NOON_MS + (RECORDS - 1) * STEP_MS)
     return arrivals.came[0][0] < last_due_s and all(one.transactions > 2 for one in written)
 
 
-def check_order(written: list[Written], arrivals: Arrivals, pace: Pace) -> None:
+def check_order(written: list[PartitionResult], arrivals: Arrivals, pace: Pace) -> None:
     assert sum(one.records for one in written) == len(arrivals.came) == RECORDS
     for at, number in arrivals.came:
         assert at >= pace.due_s(NOON_MS + number * STEP_MS) - 0.001

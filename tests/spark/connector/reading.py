@@ -23,7 +23,7 @@ def values(rows: Iterable[Row]) -> list[int]:
 
 
 class Kafka:
-    """Spark's source on one broker. From the earliest offset on, unless told otherwise."""
+    """Spark's source on one broker. From the earliest offset on by default."""
 
     def __init__(self, spark: SparkSession, bootstrap: str) -> None:
         self.spark = spark
@@ -102,7 +102,7 @@ class Query:
 
     @property
     def source(self) -> dict[str, Any]:
-        """What Spark last told of its source; {} before its first word."""
+        """What Spark last reported of its source; {} before its first report."""
         progress = self.query.lastProgress
         return json.loads(progress.json)["sources"][0] if progress else {}
 

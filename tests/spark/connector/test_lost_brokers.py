@@ -132,7 +132,7 @@ def is_in_sync(cluster: Cluster, topic: str) -> bool:
     return all(len(each.isrs) == 3 for each in partitions.values())
 
 
-def test_each_number_once_though_each_broker_is_lost(
+def test_exactly_once_copy_holds_though_each_broker_is_lost(
     spark: SparkSession, zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str
 ) -> None:
     with ClusterProcess(tmp_path, zookeeper.connect(f"/{unique}"), settings=SETTINGS) as brokers:

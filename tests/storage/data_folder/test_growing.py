@@ -102,7 +102,7 @@ def test_interrupted_move_is_left_alone_while_locked(tmp_path: Path) -> None:
         (1, image_of("t", partition((1,)), partition((1,))), "lacks the logs of t-1, so it is one"),
     ],
 )
-def test_one_brokers_folder_that_cannot_be_a_clusters_stays_as_it_is(
+def test_folder_that_cannot_grow_into_a_cluster_is_refused_unchanged(
     node_id: int, image: ClusterImage | None, sentence: str, tmp_path: Path
 ) -> None:
     data = folders.single(tmp_path / "data", "t-0", image=image, node_id=node_id)

@@ -126,8 +126,8 @@ async def test_cleaner_checks_at_each_backoff_with_current_settings(
         await trio.sleep(0.5)
     assert [round(at - start, 1) for at in cleaner.asked_at] == [0, 0.5, 1.0, 1.5]
     assert worker.stopped
-    told = cleaner.settings[0]
-    assert (told.log_cleaner_backoff_ms, told.log_cleaner_io_buffer_size) == (500, 100_000)
+    settings = cleaner.settings[0]
+    assert (settings.log_cleaner_backoff_ms, settings.log_cleaner_io_buffer_size) == (500, 100_000)
     assert cleaner.high_watermark == 5
 
 

@@ -83,8 +83,8 @@ async def test_failed_directory_answers_its_waiting_fetches_alone(
         broker.node.store.watch(lambda image, delta: committed.set())
         broker.logs.dirs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
         with trio.fail_after(PATIENCE_S):
-            _, told = await reader.receive(FetchResponse, 11)
-        error = told.responses[0].partitions[0].error_code
+            _, reply = await reader.receive(FetchResponse, 11)
+        error = reply.responses[0].partitions[0].error_code
         assert error == ErrorCode.KAFKA_STORAGE_ERROR
         refused = await writer.ask(produce(lost.index), 7, ProduceResponse)
         answer = refused.responses[0].partition_responses[0]
@@ -96,7 +96,7 @@ async def test_failed_directory_answers_its_waiting_fetches_alone(
         refused = await writer.ask(produce(lost.index), 7, ProduceResponse)
         answer = refused.responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "also without a leader"
-        assert await told_of(writer) == {
+        assert await metadata_of(writer) == {
             kept.index: (ErrorCode.NONE, broker.node_id, 0, []),
             lost.index: (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, 1, [broker.node_id]),
         }
@@ -118,10 +118,10 @@ async def test_topic_with_offline_partitions_gets_more_partitions(tmp_path: Path
         assert broker.hosted.by_topic[TOPIC][2].leader == broker.node_id
 
 
-async def told_of(client: RawClient) -> dict[int, tuple[int, int, int, list[int]]]:
-    """Partition -> error, leader, leader epoch and offline replicas, as Metadata tells."""
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
-    reply = await client.ask(asked, 7, MetadataResponse)
+async def metadata_of(client: RawClient) -> dict[int, tuple[int, int, int, list[int]]]:
+    """Partition -> error, leader, leader epoch and offline replicas, of the Metadata response."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+    reply = await client.ask(request, 7, MetadataResponse)
     return {
         each.partition_index: (
             each.error_code,
@@ -151,17 +151,17 @@ async def test_partitions_of_a_directory_missing_at_start_have_no_leader(tmp_pat
     async with running_broker(tmp_path, settings) as broker:
         client = await RawClient.connect(broker)
         gone = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, 1, [node]
-        assert await told_of(client) == {lost: gone, 1 - lost: (ErrorCode.NONE, node, 0, [])}
+        assert await metadata_of(client) == {lost: gone, 1 - lost: (ErrorCode.NONE, node, 0, [])}
         for version in (7, 12):
             refused = await client.ask(produce(lost), version, ProduceResponse)
             answer = refused.responses[0].partition_responses[0]
             assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        told = await client.ask(fetch(lost), 11, FetchResponse)
-        data = told.responses[0].partitions[0]
+        reply = await client.ask(fetch(lost), 11, FetchResponse)
+        data = reply.responses[0].partitions[0]
         assert (data.error_code, data.high_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        asked = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(lost, -1, -1)])]
+        topics = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(lost, -1, -1)])]
         offsets = await client.ask(
-            ListOffsetsRequest(replica_id=-1, topics=asked), 5, ListOffsetsResponse
+            ListOffsetsRequest(replica_id=-1, topics=topics), 5, ListOffsetsResponse
         )
         found = offsets.topics[0].partitions[0].error_code
         assert found == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -170,7 +170,7 @@ async def test_partitions_of_a_directory_missing_at_start_have_no_leader(tmp_pat
     async with running_broker(tmp_path, settings) as broker:
         client = await RawClient.connect(broker)
         back: tuple[int, int, int, list[int]] = (ErrorCode.NONE, node, 2, [])
-        assert await told_of(client) == {lost: back, 1 - lost: (ErrorCode.NONE, node, 0, [])}
+        assert await metadata_of(client) == {lost: back, 1 - lost: (ErrorCode.NONE, node, 0, [])}
         reply = await client.ask(produce(lost), 7, ProduceResponse)
         answer = reply.responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 1)

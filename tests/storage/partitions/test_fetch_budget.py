@@ -22,15 +22,15 @@ class Quotas:
     def __init__(self, most: int | None, rest_ms: int = 0) -> None:
         self.most = most
         self.rest_ms = rest_ms
-        self.asked: list[tuple[str, str]] = []
-        self.charged: list[tuple[str, str, int]] = []
+        self.calls: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str, int]] = []
 
     def most_fetched(self, user: str, client_id: str) -> int | None:
-        self.asked.append((user, client_id))
+        self.calls.append((user, client_id))
         return self.most
 
     def fetched(self, user: str, client_id: str, size_bytes: int) -> int:
-        self.charged.append((user, client_id, size_bytes))
+        self.calls.append((user, client_id, size_bytes))
         return self.rest_ms
 
 
@@ -49,7 +49,7 @@ def hold(node: Node, most: int | None, rest_ms: int = 0) -> Quotas:
     return quotas
 
 
-def asked(
+def fetch_request(
     *, min_bytes: int = 1, max_bytes: int = 1 << 20, session: int = 0, epoch: int = -1
 ) -> FetchRequest:
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -84,47 +84,47 @@ def test_fetch_returns_what_quota_and_request_allow(
 ) -> None:
     """And always a whole batch."""
     hold(full, most)
-    assert records_of(full.call(asked(max_bytes=max_bytes), 11)) == size_bytes
+    assert records_of(full.call(fetch_request(max_bytes=max_bytes), 11)) == size_bytes
 
 
 def test_fetch_waits_only_for_the_bytes_its_quota_allows(full: Node) -> None:
     hold(full, 2 * BATCH)
-    assert records_of(full.call(asked(min_bytes=1000), 11)) == 2 * BATCH, "it does not wait"
+    assert records_of(full.call(fetch_request(min_bytes=1000), 11)) == 2 * BATCH, "it does not wait"
     hold(full, 1000)
-    assert records_of(full.call(asked(min_bytes=3 * BATCH), 11)) == 3 * BATCH
+    assert records_of(full.call(fetch_request(min_bytes=3 * BATCH), 11)) == 3 * BATCH
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
 def test_consumer_quota_counts_the_whole_response(full: Node, version: int) -> None:
     quotas = hold(full, 1000)
-    reply = full.call(asked(), version)
+    reply = full.call(fetch_request(), version)
     frame = Frame()
     reply.write(frame, version)
-    assert quotas.asked == [("ANONYMOUS", "")]
-    assert quotas.charged == [("ANONYMOUS", "", frame.wire_size + 4)]
+    assert quotas.calls == [("ANONYMOUS", "")]
+    assert quotas.calls == [("ANONYMOUS", "", frame.wire_size + 4)]
     assert reply.throttle_time_ms == 0
 
 
 def test_client_without_a_quota_is_not_counted(full: Node) -> None:
     quotas = hold(full, None, rest_ms=5)
-    assert records_of(full.call(asked(), 11)) == 3 * BATCH
-    assert quotas.charged == []
+    assert records_of(full.call(fetch_request(), 11)) == 3 * BATCH
+    assert quotas.calls == []
 
 
 def test_throttled_client_gets_no_records(full: Node) -> None:
     hold(full, 1000, rest_ms=77)
-    reply = full.call(asked(), 11)
+    reply = full.call(fetch_request(), 11)
     assert (reply.throttle_time_ms, reply.session_id, reply.responses) == (77, 0, [])
     assert reply.error_code == ErrorCode.NONE
-    opening = full.call(asked(epoch=0), 11)
+    opening = full.call(fetch_request(epoch=0), 11)
     assert (opening.throttle_time_ms, opening.session_id) == (77, 0), "no session is opened"
 
 
 def test_fetch_session_of_a_throttled_client_continues(full: Node) -> None:
     quotas = hold(full, 1000)
-    session = full.call(asked(epoch=0), 11).session_id
+    session = full.call(fetch_request(epoch=0), 11).session_id
     quotas.rest_ms = 77
-    rested = full.call(asked(session=session, epoch=1), 11)
+    rested = full.call(fetch_request(session=session, epoch=1), 11)
     assert (rested.throttle_time_ms, rested.session_id, rested.responses) == (77, session, [])
     quotas.rest_ms = 0
-    assert records_of(full.call(asked(session=session, epoch=2), 11)) == 3 * BATCH
+    assert records_of(full.call(fetch_request(session=session, epoch=2), 11)) == 3 * BATCH

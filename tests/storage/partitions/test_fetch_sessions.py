@@ -321,16 +321,16 @@ def test_session_partitions_are_the_sum_of_its_requests(
 
     sessions = new_sessions()
     number = open_session(sessions, *topics(start))
-    asked = dict(start)
+    wanted = dict(start)
     for epoch, (change, forget) in enumerate(steps, 1):
-        asked = {key: at for key, at in (asked | change).items() if key not in forget}
+        wanted = {key: at for key, at in (wanted | change).items() if key not in forget}
         forgotten = tuple(ForgottenTopic(topic=name, partitions=[at]) for name, at in forget)
         result = plan(sessions, *topics(change), session=number, epoch=epoch, forget=forgotten)
-        assert {key: each.asked.fetch_offset for key, each in result.targets.items()} == asked
-        if not asked:
+        assert {key: each.asked.fetch_offset for key, each in result.targets.items()} == wanted
+        if not wanted:
             assert len(sessions) == 0
             return
-    assert sessions.partitions == len(asked)
+    assert sessions.partitions == len(wanted)
 
 
 # What an answer in a session leaves out
@@ -416,13 +416,13 @@ def test_smallest_old_session_is_displaced_by_the_lowest_id() -> None:
 def test_larger_follower_displaces_consumers_then_an_old_follower() -> None:
     later = EVICTION_MS + 1
     sessions = new_sessions(2)
-    asked = answer(plan(sessions, topic("a", p0=0, p1=0)))
-    follower = sessions.open(asked[:1], 0, by_topic_id=False, privileged=True)
+    answered = answer(plan(sessions, topic("a", p0=0, p1=0)))
+    follower = sessions.open(answered[:1], 0, by_topic_id=False, privileged=True)
     consumer = open_session(sessions, topic("a", p0=0, p1=0, p2=0))
     for number in (consumer, follower):
         plan(sessions, session=number, epoch=1, now_ms=later)
     for gone in (consumer, follower):
-        assert sessions.open(asked, later, by_topic_id=False, privileged=True) != NO_SESSION
+        assert sessions.open(answered, later, by_topic_id=False, privileged=True) != NO_SESSION
         assert [*sessions.targets_of(gone)] == []
-    assert sessions.open(asked, later, by_topic_id=False, privileged=True) == NO_SESSION
+    assert sessions.open(answered, later, by_topic_id=False, privileged=True) == NO_SESSION
     assert sessions.evictions == 2

@@ -99,8 +99,8 @@ def error_of(response: ProduceResponse) -> int:
 async def high_watermark(client: RawClient) -> int:
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic=TOPIC, partitions=[partition])
-    asked = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[topic])
-    reply = await client.ask(asked, 11, FetchResponse)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+    reply = await client.ask(request, 11, FetchResponse)
     return reply.responses[0].partitions[0].high_watermark
 
 
@@ -126,8 +126,8 @@ async def test_waiting_producers_share_one_fsync(tmp_path: Path, disk: SlowDisk,
                     await trio.testing.wait_all_tasks_blocked(0.001)
             assert answers == []
             assert await high_watermark(client) == 0  # what is not durable is not to be seen
-            told = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-            assert told.error_code == 0  # and everybody else is served
+            reply = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            assert reply.error_code == 0  # and everybody else is served
             disk.go.release()
             await disk.until_held()
             assert len(answers) == 1

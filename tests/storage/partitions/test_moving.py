@@ -92,8 +92,10 @@ async def moved(client: RawClient, path: Path) -> None:
     """Ask until the partition is in `path` and nowhere else."""
     with trio.fail_after(PATIENCE_S):
         while True:
-            told = await described(client)
-            if [each[0] for each in told.pop(path.name)] == [False] and not any(told.values()):
+            directories = await described(client)
+            if [each[0] for each in directories.pop(path.name)] == [False] and not any(
+                directories.values()
+            ):
                 return
 
 
@@ -138,8 +140,8 @@ async def test_describe_log_dirs_reports_the_lag_of_a_move(tmp_path: Path) -> No
         assert await ask_to_move(client, other) == ErrorCode.NONE
         here = partition.log.dir.parent.name
         size_bytes = partition.log.segments.size_bytes
-        told = await described(client)
-        assert told == {here: [(False, 0, size_bytes)], other.name: [(True, 30, 0)]}
+        directories = await described(client)
+        assert directories == {here: [(False, 0, size_bytes)], other.name: [(True, 30, 0)]}
         assert broker.logs.moves.copy_some((TOPIC, 0))
         ((is_copy, lag, copied_bytes),) = (await described(client))[other.name]
         assert is_copy

@@ -30,7 +30,7 @@ def make_log(tmp_path: Path) -> MakeLog:
     return lambda config: manager.create("t", TOPIC_ID, len(manager.logs), config)
 
 
-class Asked:
+class FlushRequests:
     """Stands in for the flusher, which would flush at once."""
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ def append(partition: Partition) -> None:
 def test_unflushed_records_stay_uncommitted_after_a_move(make_log: MakeLog) -> None:
     """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
     durable = log_config(flush_messages=1)
-    asked = Asked()
-    partition = Partition(make_log(durable), 1, cast(Flusher, asked))
+    flusher = FlushRequests()
+    partition = Partition(make_log(durable), 1, cast(Flusher, flusher))
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
     partition.replace_log(make_log(durable))
     append(partition)
-    assert asked.partitions == [partition]
+    assert flusher.partitions == [partition]
     assert (partition.log.recovery_point, partition.high_watermark) == (0, 0)
-    told: list[ErrorCode] = []
-    partition.when_flushed(1, told.append)
-    partition.when_flushed(2, told.append)
+    outcomes: list[ErrorCode] = []
+    partition.when_flushed(1, outcomes.append)
+    partition.when_flushed(2, outcomes.append)
     partition.flushed(1)
-    assert (partition.high_watermark, told) == (1, [ErrorCode.NONE])
+    assert (partition.high_watermark, outcomes) == (1, [ErrorCode.NONE])
 
 
 def test_append_below_flush_messages_commits_at_once_after_a_flush(make_log: MakeLog) -> None:
@@ -81,7 +81,7 @@ def test_append_below_flush_messages_waits_for_an_earlier_flush(
     """With `flush.messages` of 3 a fifth record that comes during the flush of the fourth, which
     came during that of the third: no flush follows that would have it counted."""
     partition = flushing_partition(make_log, 3)
-    told: list[ErrorCode] = []
+    outcomes: list[ErrorCode] = []
     for _ in range(3):
         append(partition)
     first = prepared(partition)
@@ -92,16 +92,16 @@ def test_append_below_flush_messages_waits_for_an_earlier_flush(
     append(partition)
     assert not partition.log.flush_due
     wait = partition.when_flushed if acks == 1 else partition.when_replicated
-    wait(5, told.append)
-    assert (partition.high_watermark, told) == (3, [])
+    wait(5, outcomes.append)
+    assert (partition.high_watermark, outcomes) == (3, [])
     partition.flushed(carried_out(partition, second))
     assert (partition.is_flushing, partition.high_watermark) == (False, 5)
-    assert told == [ErrorCode.NONE]
+    assert outcomes == [ErrorCode.NONE]
 
 
 def flushing_partition(make_log: MakeLog, flush_messages: int) -> Partition:
     log = make_log(log_config(flush_messages=flush_messages))
-    partition = Partition(log, 1, cast(Flusher, Asked()))
+    partition = Partition(log, 1, cast(Flusher, FlushRequests()))
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
     return partition
 
@@ -186,31 +186,31 @@ def test_when_replicated_calls_back_at_once_for_committed_offsets(make_log: Make
     for _ in range(3):
         append(partition)
     partition.advance_high_watermark(2, 0)
-    told: list[list[ErrorCode]] = [[], [], [], []]
+    outcomes: list[list[ErrorCode]] = [[], [], [], []]
     for offset in (3, 2, 1):
-        partition.when_replicated(offset, told[offset].append)
-    assert told == [[], [ErrorCode.NONE], [ErrorCode.NONE], []]
+        partition.when_replicated(offset, outcomes[offset].append)
+    assert outcomes == [[], [ErrorCode.NONE], [ErrorCode.NONE], []]
     partition.advance_high_watermark(3, 0)
-    assert told[3] == [ErrorCode.NONE]
+    assert outcomes[3] == [ErrorCode.NONE]
 
 
 def test_stopped_partition_has_no_leader_and_answers_waiters(make_log: MakeLog) -> None:
-    """And whoever waits is told so at once, also for what lies before the high watermark."""
+    """Also waiters for offsets before the high watermark are answered at once."""
     partition = Partition(make_log(DEFAULTS), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     append(partition)
-    told: list[ErrorCode] = []
-    partition.when_replicated(1, told.append)
-    partition.when_flushed(1, told.append)
-    assert told == []
+    outcomes: list[ErrorCode] = []
+    partition.when_replicated(1, outcomes.append)
+    partition.when_flushed(1, outcomes.append)
+    assert outcomes == []
     partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
-    assert told == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert outcomes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert partition.leader == -1
     with pytest.raises(LogError):
         partition.check_leads()
     partition.advance_high_watermark(1, 0)
     partition.flushed(1)
-    assert len(told) == 2, "once"
+    assert len(outcomes) == 2, "once"
 
 
 @pytest.mark.parametrize(("known", "high_watermark"), [(None, 3), (2, 2), (3, 3), (4, 3)])
@@ -226,13 +226,13 @@ def test_high_watermark_begins_at_the_checkpoint_with_other_replicas(
 
 
 def test_follower_flushes_by_flush_messages(make_log: MakeLog) -> None:
-    asked = Asked()
-    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
+    flusher = FlushRequests()
+    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, flusher))
     for offset, flushes in enumerate([0, 1]):
         batch = build([Record(0, NOW_MS, None, b"v")], base_offset=offset)
         append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
         partition.followed(offset, 0, len(batch))
-        assert len(asked.partitions) == flushes
+        assert len(flusher.partitions) == flushes
     partition.flushed(2)
     assert partition.high_watermark == 1, "what its leader has said; the flush says nothing of it"
 
@@ -360,14 +360,14 @@ def test_waiters_for_one_offset_are_answered_in_their_order(make_log: MakeLog) -
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     for _ in range(3):
         append(partition)
-    told: list[str] = []
+    called: list[str] = []
 
-    def tell(name: str) -> Callable[[ErrorCode], None]:
-        return lambda error: told.append(name)
+    def note(name: str) -> Callable[[ErrorCode], None]:
+        return lambda error: called.append(name)
 
     for name, offset in (("b", 2), ("a", 1), ("d", 3), ("c", 2)):
-        partition.when_replicated(offset, tell(name))
+        partition.when_replicated(offset, note(name))
     partition.advance_high_watermark(1, 0)
-    assert told == ["a"]
+    assert called == ["a"]
     partition.advance_high_watermark(3, 0)
-    assert told == ["a", "b", "c", "d"]
+    assert called == ["a", "b", "c", "d"]

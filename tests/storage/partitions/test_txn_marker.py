@@ -21,14 +21,14 @@ def writer_of(node: Node, marker: TxnMarker, settle: Settle) -> MarkerWriter:
 NONE = ErrorCode.NONE
 
 
-class Told:
-    """What came of markers later on."""
+class Outcomes:
+    """Collects the results of markers that were not written at once."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int, ErrorCode]] = []
+        self.reported: list[tuple[str, int, ErrorCode]] = []
 
     def __call__(self, topic: str, index: int, error: ErrorCode) -> None:
-        self.told.append((topic, index, error))
+        self.reported.append((topic, index, error))
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def content(batch: bytes) -> EndTxnMarker | None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_marker_has_the_outcome_and_the_coordinator_epoch(begun: Node, *, commit: bool) -> None:
-    told = Told()
+    outcomes = Outcomes()
     before_ms = begun.broker.now_ms()
-    writer = writer_of(begun, marker(commit=commit), told)
+    writer = writer_of(begun, marker(commit=commit), outcomes)
     assert [writer.write("t", index) for index in range(2)] == [NONE, NONE]
     for index in range(2):
         partition = begun.partition("t", index)
@@ -74,7 +74,7 @@ def test_marker_has_the_outcome_and_the_coordinator_epoch(begun: Node, *, commit
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         assert content(batch) == EndTxnMarker(kind, 5)
         assert partition.last_stable_offset == partition.high_watermark == 6
-    assert told.told == [], "it was told at once"
+    assert outcomes.reported == [], "it was reported at once"
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -82,19 +82,19 @@ def test_marker_result_is_reported_once_replicas_have_it(begun: Node, *, lost: b
     """Committed, or not, as the coordinator tries again where this broker leads no more."""
     for index in range(2):
         begun.partition("t", index).follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
-    told = Told()
-    writer = writer_of(begun, marker(), told)
+    outcomes = Outcomes()
+    writer = writer_of(begun, marker(), outcomes)
     assert [writer.write("t", 1), writer.write("t", 0)] == [None, None]
-    assert told.told == []
+    assert outcomes.reported == []
     for index in range(2):
         partition = begun.partition("t", index)
         partition.advance_high_watermark(5, 0)
-        assert told.told == [("t", each, _outcome(lost)) for each in range(index)]
+        assert outcomes.reported == [("t", each, _outcome(lost)) for each in range(index)]
         if lost:
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             partition.advance_high_watermark(6, 0)
-    assert told.told == [("t", 0, _outcome(lost)), ("t", 1, _outcome(lost))]
+    assert outcomes.reported == [("t", 0, _outcome(lost)), ("t", 1, _outcome(lost))]
 
 
 def _outcome(lost: bool) -> ErrorCode:
@@ -114,17 +114,17 @@ def test_marker_is_refused_with_the_partitions_error(
     begun: Node, topic: str, index: int, of: TxnMarker, error: ErrorCode
 ) -> None:
     """By version 2 of transactions (KIP-890) the epoch of a marker is above that of its batches."""
-    writer = writer_of(begun, of, told := Told())
+    writer = writer_of(begun, of, outcomes := Outcomes())
     assert writer.write(topic, index) == error
     assert begun.partition("t").log_end_offset == 5
-    assert told.told == []
+    assert outcomes.reported == []
 
 
 def test_marker_of_an_older_coordinator_epoch_is_refused(begun: Node) -> None:
-    told = Told()
-    assert writer_of(begun, marker(coordinator_epoch=5), told).write("t", 0) == NONE
+    outcomes = Outcomes()
+    assert writer_of(begun, marker(coordinator_epoch=5), outcomes).write("t", 0) == NONE
     begun.append("t", producer=(7, 3, 5), transactional=True)
-    old = writer_of(begun, marker(coordinator_epoch=4), told)
+    old = writer_of(begun, marker(coordinator_epoch=4), outcomes)
     assert old.write("t", 0) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
@@ -133,22 +133,22 @@ async def test_marker_in_the_offsets_topic_is_written_by_the_group_coordinator(
 ) -> None:
     """It knows what the transaction has committed."""
     node.create("__consumer_offsets", 3)
-    asked: list[tuple[int, bytes, bool, int]] = []
+    markers: list[tuple[int, bytes, bool, int]] = []
 
     def end_transaction(
         index: int, batch: bytearray, *, commit: bool, transaction_version: int
     ) -> None:
-        asked.append((index, bytes(batch), commit, transaction_version))
+        markers.append((index, bytes(batch), commit, transaction_version))
 
     monkeypatch.setattr(node.broker.coordinators.groups, "end_transaction", end_transaction)
     for commit in (True, False):
-        writer = writer_of(node, marker(commit=commit, version=2), Told())
+        writer = writer_of(node, marker(commit=commit, version=2), Outcomes())
         assert writer.write("__consumer_offsets", 2) == NONE
-    assert [(index, commit, version) for index, _, commit, version in asked] == [
+    assert [(index, commit, version) for index, _, commit, version in markers] == [
         (2, True, 2),
         (2, False, 2),
     ]
-    assert [content(batch) for _, batch, _, _ in asked] == [
+    assert [content(batch) for _, batch, _, _ in markers] == [
         EndTxnMarker(ControlType.COMMIT, 5),
         EndTxnMarker(ControlType.ABORT, 5),
     ]

@@ -121,7 +121,7 @@ class Swapped:
             finish(self._ours)
 
 
-def seen(client: Cluster) -> dict[str, Any]:
+def described(client: Cluster) -> dict[str, Any]:
     quotas = describe_quotas(client, {})
     return {
         "users": describe_users(client),
@@ -132,14 +132,14 @@ def seen(client: Cluster) -> dict[str, Any]:
     }
 
 
-def told(
+def described_when(
     client: Cluster, *, users: int, acls: int, quotas: int, last: dict[str, float]
 ) -> dict[str, Any]:
     """What is seen once there are so many of each, and the last that was changed: Apache Kafka's
     controller answers a moment before its broker knows."""
     deadline = time.monotonic() + 120
     while True:
-        now = seen(client)
+        now = described(client)
         counts = len(now["users"]), len(now["acls"]), len(now["quotas"])
         if counts == (users, acls, quotas) and last in [values for _, values in now["quotas"]]:
             return now
@@ -157,10 +157,10 @@ def test_users_acls_and_quotas_survive_both_takeovers(
         create_acls(client, [ALICE, DENIED, *OTHERS])
         for entity, values in QUOTAS:
             alter_quotas(client, entity, values)
-        before = told(client, users=2, acls=4, quotas=len(QUOTAS), last=QUOTAS[-1][1])
+        before = described_when(client, users=2, acls=4, quotas=len(QUOTAS), last=QUOTAS[-1][1])
 
     with swapped.kwire(killed=True) as client:
-        assert seen(client) == before
+        assert described(client) == before
         assert rights(swapped.sasl, "alice", "t", "first") == {"READ", "DESCRIBE"}
         set_passwords(client, {"alice": "second"}, SCRAM)
         set_passwords(client, {"eve": "eves"}, SCRAM)
@@ -172,11 +172,11 @@ def test_users_acls_and_quotas_survive_both_takeovers(
         )
         alter_quotas(client, {"ip": None}, {"connection_creation_rate": None})
         alter_quotas(client, {"user": "eve"}, {"controller_mutation_rate": 1e-5})
-        before = seen(client)
+        before = described(client)
         assert (len(before["acls"]), len(before["quotas"])) == (3, len(QUOTAS))
 
     with swapped.apache() as client:
-        assert seen(client) == before
+        assert described(client) == before
         assert rights(swapped.sasl, "alice", "t", "second") == {"WRITE", "DESCRIBE"}
         assert not can_log_in(swapped.sasl, "bob", "bobs", SCRAM_512)
         assert can_log_in(swapped.sasl, "eve", "eves")
@@ -184,9 +184,9 @@ def test_users_acls_and_quotas_survive_both_takeovers(
         remove_passwords(client, ["eve"], SCRAM)
         alter_quotas(client, {"user": "eve"}, {"controller_mutation_rate": None})
         alter_quotas(client, {"user": "alice"}, {"request_percentage": 8})
-        before = told(client, users=1, acls=0, quotas=6, last={"request_percentage": 8.0})
+        before = described_when(client, users=1, acls=0, quotas=6, last={"request_percentage": 8.0})
 
     with swapped.kwire() as client:
-        assert seen(client) == before
+        assert described(client) == before
         assert rights(swapped.sasl, "alice", "t", "second") == frozenset()
         assert not can_log_in(swapped.sasl, "eve", "eves")

@@ -17,8 +17,8 @@ def kraft_at(**levels: int) -> KraftMetadata:
 
 
 def image_at(**levels: int) -> ClusterImage:
-    asked = {f"{name}.version": level for name, level in levels.items()}
-    return ClusterImage("c", version=7).with_features(FinalizedFeatures(asked, None, 5))
+    requested = {f"{name}.version": level for name, level in levels.items()}
+    return ClusterImage("c", version=7).with_features(FinalizedFeatures(requested, None, 5))
 
 
 def test_feature_levels_of_the_kraft_log_are_applied() -> None:

@@ -39,11 +39,11 @@ ME = 7
 T = b"t" * 16
 
 
-def here(leader_epoch: int, partition_epoch: int = 0) -> PartitionImage:
+def in_image(leader_epoch: int, partition_epoch: int = 0) -> PartitionImage:
     return PartitionImage(ME, leader_epoch, partition_epoch, (ME,), (ME,))
 
 
-def there(
+def in_kraft(
     leader_epoch: int, partition_epoch: int = 0, replicas: tuple[int, ...] = (ME,)
 ) -> KraftPartition:
     return KraftPartition(-1, leader_epoch, partition_epoch, replicas, ())
@@ -79,12 +79,12 @@ def found(
 
 
 def test_deleted_new_and_recreated_topics_are_findings() -> None:
-    image = image_of(g=(here(1),), t=(here(1),), k=(here(1),))
-    kraft = kraft_of(n={1: there(5, 6), 0: there(3, 4)}, k={0: there(1)})
+    image = image_of(g=(in_image(1),), t=(in_image(1),), k=(in_image(1),))
+    kraft = kraft_of(n={1: in_kraft(5, 6), 0: in_kraft(3, 4)}, k={0: in_kraft(1)})
     kraft.topics["t"] = new = b"\1" * 16
-    kraft.partitions[new] = {0: there(9, 8)}
+    kraft.partitions[new] = {0: in_kraft(9, 8)}
     kraft.configs = {(2, "n"): {"theirs": "1", "a": "2"}, (2, "elsewhere"): {"a": "1"}}
-    made = TopicImage("n", b"n" * 16, (here(3, 4), here(5, 6)))
+    made = TopicImage("n", b"n" * 16, (in_image(3, 4), in_image(5, 6)))
     expected = [
         MetadataFinding("topic g was deleted", DeleteTopic("g", b"g" * 16)),
         MetadataFinding(
@@ -94,7 +94,7 @@ def test_deleted_new_and_recreated_topics_are_findings() -> None:
         MetadataFinding("topic n was created, with 2 partitions", CreateTopic(made, {"a": "2"})),
         MetadataFinding(
             "topic t was created, with 1 partitions",
-            CreateTopic(TopicImage("t", new, (here(9, 8),)), {}),
+            CreateTopic(TopicImage("t", new, (in_image(9, 8),)), {}),
         ),
     ]
     assert sorted(found(image, kraft), key=repr) == sorted(expected, key=repr)
@@ -102,10 +102,10 @@ def test_deleted_new_and_recreated_topics_are_findings() -> None:
 
 def test_topic_with_partitions_on_other_nodes_is_left_alone() -> None:
     kraft = kraft_of(
-        a={0: there(1), 2: there(1)},
-        b={0: there(1), 1: there(1, replicas=(8, 9))},
-        c={1: there(1)},
-        d={0: there(1, replicas=(8, ME))},
+        a={0: in_kraft(1), 2: in_kraft(1)},
+        b={0: in_kraft(1), 1: in_kraft(1, replicas=(8, 9))},
+        c={1: in_kraft(1)},
+        d={0: in_kraft(1, replicas=(8, ME))},
     )
     alone = "is left alone: this node lacks some of its partitions"
     assert [(each.says, each.change is None) for each in found(image_of(), kraft)] == [
@@ -117,31 +117,31 @@ def test_topic_with_partitions_on_other_nodes_is_left_alone() -> None:
 
 
 def test_later_epochs_and_new_partitions_of_a_topic_are_findings() -> None:
-    image = image_of(t=(here(3, 5), here(3, 5), here(3, 5)))
-    kraft = kraft_of(t={4: there(6, 1), 0: there(4, 9), 2: there(3, 9), 3: there(2, 7)})
+    image = image_of(t=(in_image(3, 5), in_image(3, 5), in_image(3, 5)))
+    kraft = kraft_of(t={4: in_kraft(6, 1), 0: in_kraft(4, 9), 2: in_kraft(3, 9), 3: in_kraft(2, 7)})
     assert found(image, kraft) == [
         MetadataFinding(
-            "t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, here(4, 9))
+            "t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, in_image(4, 9))
         ),
         MetadataFinding(
             "topic t grew from 3 to 5 partitions",
-            AddPartitions("t", T, 3, (here(2, 7), here(6, 1))),
+            AddPartitions("t", T, 3, (in_image(2, 7), in_image(6, 1))),
         ),
     ]
 
 
 def test_later_leader_epoch_raises_the_partition_epoch() -> None:
-    known = TopicImage("t", T, (here(0), here(3, 5)))
+    known = TopicImage("t", T, (in_image(0), in_image(3, 5)))
     says = "t-1 was led in epoch 6, after 3 here"
-    for told, expected in (((), 6), ((6,), 6), ((9,), 9)):
-        change = AlterPartition("t", T, 1, 5, here(6, expected))
-        assert newer_epoch(known, 1, 6, *told) == MetadataFinding(says, change)
+    for extra_epochs, expected in (((), 6), ((6,), 6), ((9,), 9)):
+        change = AlterPartition("t", T, 1, 5, in_image(6, expected))
+        assert newer_epoch(known, 1, 6, *extra_epochs) == MetadataFinding(says, change)
 
 
 def test_recreated_and_grown_topics_of_logs_are_findings() -> None:
-    old = TopicImage("t", T, (here(1),))
+    old = TopicImage("t", T, (in_image(1),))
     image = ClusterImage("c").with_topics([old]).with_configs(2, "t", {"a": "1"})
-    new = TopicImage("t", b"\1" * 16, (here(2), here(3)))
+    new = TopicImage("t", b"\1" * 16, (in_image(2), in_image(3)))
     assert list(from_logs(old, new, image)) == [
         MetadataFinding(
             "topic t was deleted and created again, with id AQEBAQEBAQEBAQEBAQEBAQ",
@@ -149,11 +149,11 @@ def test_recreated_and_grown_topics_of_logs_are_findings() -> None:
         ),
         MetadataFinding("topic t, with 2 partitions", CreateTopic(new, {"a": "1"})),
     ]
-    grown = TopicImage("t", T, (here(2), here(3), here(4)))
+    grown = TopicImage("t", T, (in_image(2), in_image(3), in_image(4)))
     assert list(from_logs(old, grown, image)) == [
         MetadataFinding(
             "topic t grew from 1 to 3 partitions",
-            AddPartitions("t", T, 1, (here(3), here(4))),
+            AddPartitions("t", T, 1, (in_image(3), in_image(4))),
         )
     ]
     assert list(from_logs(grown, old, image)) == []
@@ -164,10 +164,10 @@ def test_recreated_and_grown_topics_of_logs_are_findings() -> None:
 
 
 def test_added_removed_and_changed_configs_are_one_finding_per_resource() -> None:
-    image = image_of(t=(here(1),)).with_configs(2, "t", {"a": "1", "b": "1", "c": "1"})
+    image = image_of(t=(in_image(1),)).with_configs(2, "t", {"a": "1", "b": "1", "c": "1"})
     image = image.with_configs(4, "7", {"gone": "1"}).with_configs(16, "s", {"same": "1"})
     image = image.with_configs(4, "9", {"nobody's": "1"})
-    kraft = kraft_of(t={0: there(1)})
+    kraft = kraft_of(t={0: in_kraft(1)})
     kraft.configs = {
         (32, "g"): {"x": "1"},
         (16, "s"): {"same": "1"},
@@ -273,8 +273,8 @@ def test_delegation_tokens_are_findings_if_the_logs_version_has_them() -> None:
     image = ClusterImage("c").with_token("o", old)
     kraft = KraftMetadata(features={"metadata.version": tokens.SINCE})
     kraft.tokens["t"] = DelegationTokenRecord("User:a", "User:r", ["User:b"], 4, 5, 6, "t")
-    told = [each for each in found(image, kraft) if isinstance(each.change, SetToken)]
-    assert told == [
+    token_changes = [each for each in found(image, kraft) if isinstance(each.change, SetToken)]
+    assert token_changes == [
         MetadataFinding("delegation token o changed", SetToken("o", old, None)),
         MetadataFinding("delegation token t changed", SetToken("t", None, new)),
     ]
@@ -297,8 +297,8 @@ def test_feature_levels_of_the_log_get_a_later_epoch() -> None:
         image = ClusterImage("c", version=version).with_features(FinalizedFeatures({}, None, epoch))
         [(says, change)] = features.levels_from_log(image, kraft)
         assert says == "transaction.version to 1"
-        asked = {**levels, "transaction.version": 1, "eligible.leader.replicas.version": 0}
-        assert change == SetFeatures(epoch, FinalizedFeatures(asked, None, after))
+        levels_now = {**levels, "transaction.version": 1, "eligible.leader.replicas.version": 0}
+        assert change == SetFeatures(epoch, FinalizedFeatures(levels_now, None, after))
 
 
 def test_missing_feature_levels_are_those_in_force() -> None:

@@ -53,7 +53,7 @@ def write(kraft: KraftMetadata, change: Change) -> None:
         kraft.note(*kraft_records.decode(kraft_records.encode(record, version)))
 
 
-def found(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
+def findings_in(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
     def known(kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
         return configs if kind == TOPIC_RESOURCE else None
 
@@ -65,8 +65,8 @@ def keeping_elr(change: Change, levels: dict[str, int]) -> Change:
     """As nobody can ask for another level of ELR, it stays."""
     if not isinstance(change, SetFeatures):
         return change
-    asked = {**change.features.asked, ELR_VERSION: levels.get(ELR_VERSION, 0)}
-    return replace(change, features=replace(change.features, asked=asked))
+    requested = {**change.features.asked, ELR_VERSION: levels.get(ELR_VERSION, 0)}
+    return replace(change, features=replace(change.features, asked=requested))
 
 
 def test_elr_level_of_the_log_is_taken_over() -> None:
@@ -102,7 +102,7 @@ def test_written_changes_are_read_as_the_same_metadata(
         assert epochs == [state.leader_epoch for state in topic.partitions]
         assert kraft.configs.get((TOPIC_RESOURCE, name), {}) == image.configs_of(2, name)
     assert acls_in(kraft) == dict(image.acls)
-    assert found(image, kraft) == []
+    assert findings_in(image, kraft) == []
     assert list(lacking(kraft, image, ME)) == []
 
 

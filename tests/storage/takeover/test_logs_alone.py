@@ -146,14 +146,14 @@ async def test_changes_under_zookeeper_are_found_in_the_logs(
     assert image.topics["u"] == TopicImage("u", b"6" * 16, (led(4), led(5)))
     assert image.configs_of(TOPIC_RESOURCE, "u") == {"retention.ms": "-1"}
     assert image.topics["w"] == TopicImage("w", b"7" * 16, (led(1),))
-    for said in (
+    for message in (
         "since kwire last had these directories: topic t grew from 1 to 2 partitions",
         "topic u was deleted and created again, with id NjY2NjY2NjY2NjY2NjY2Ng",
         "topic u, with 2 partitions",
         "topic w, with 1 partitions",
         "1 partitions were led in later epochs",
     ):
-        assert said in caplog.text
+        assert message in caplog.text
     shutil.rmtree(tmp_path / "w-0")
     assert (await image_in(tmp_path)).topics.keys() == {"t", "u"}
     assert "topic w was deleted" in caplog.text

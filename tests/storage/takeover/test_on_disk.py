@@ -158,7 +158,7 @@ def identified(directory: Path, version: int) -> None:
     (directory / "meta.properties").write_text(f"version={version}\n{key}=1\ncluster.id=c\n")
 
 
-def asked(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
+def checks_of(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
     """Whether they were ZooKeeper's, are new, are to be looked at when kwire is new, or known."""
     logs = opened([*directories])
     try:
@@ -173,20 +173,20 @@ def asked(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
 
 
 def test_directories_without_partitions_are_new(tmp_path: Path) -> None:
-    assert asked([tmp_path]) == (False, True, False, False)
+    assert checks_of([tmp_path]) == (False, True, False, False)
     identified(tmp_path, 1)
-    assert asked([tmp_path]) == (False, True, False, False)
+    assert checks_of([tmp_path]) == (False, True, False, False)
 
 
 def test_directories_with_partitions_are_examined_once(tmp_path: Path) -> None:
     with_id(tmp_path / "two", "t-0", ONE)
-    assert asked([tmp_path / "one", tmp_path / "two"]) == (False, False, True, False)
+    assert checks_of([tmp_path / "one", tmp_path / "two"]) == (False, False, True, False)
 
 
 def test_directories_used_with_zookeeper_are_examined_at_each_start(tmp_path: Path) -> None:
     identified(tmp_path / "two", 0)
     identified(tmp_path / "one", 0)
-    assert asked([tmp_path / "one", tmp_path / "two"]) == (True, False, True, True)
+    assert checks_of([tmp_path / "one", tmp_path / "two"]) == (True, False, True, True)
 
 
 def test_directories_with_a_kraft_log_are_examined_at_each_start(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_directories_with_a_kraft_log_are_examined_at_each_start(tmp_path: Path)
     logs = opened([tmp_path / "one", tmp_path / "two"])
     assert metadata_folder(logs) == folder
     logs.close()
-    assert asked([tmp_path / "one", tmp_path / "two"]) == (False, False, True, True)
+    assert checks_of([tmp_path / "one", tmp_path / "two"]) == (False, False, True, True)
 
 
 def test_metadata_is_fresh_without_commits_and_topics() -> None:

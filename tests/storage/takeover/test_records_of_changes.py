@@ -198,8 +198,8 @@ def record(
 def test_new_acl_is_written_with_an_id_that_hashes_its_content() -> None:
     pattern = ResourcePattern(3, 4, "g\udc80")
     entry = AccessControlEntry("User:b", "10.0.0.1", 2, 2)
-    said = "\0".join(("3", "4", "g\udc80", "User:b", "10.0.0.1", "2", "2"))
-    acl_id = md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    text = "\0".join(("3", "4", "g\udc80", "User:b", "10.0.0.1", "2", "2"))
+    acl_id = md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
     change = ChangeAcls(pattern, (entry,))
     assert written(change) == [(record(acl_id, pattern, entry), 0)]
 

@@ -71,8 +71,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def vote(data: Path, *voters: int) -> None:
-    said = {"currentVoters": [{"voterId": voter} for voter in voters], "data_version": 0}
-    (data / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(said))
+    quorum = {"currentVoters": [{"voterId": voter} for voter in voters], "data_version": 0}
+    (data / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(quorum))
 
 
 def append(data: Path, records: list[Message], *more: bytes) -> None:
@@ -94,7 +94,7 @@ def partition_records(data: Path) -> list[PartitionRecord]:
     return found
 
 
-def said(data: Path) -> KraftMetadata:
+def metadata_of(data: Path) -> KraftMetadata:
     return kraft_metadata.read(data / "__cluster_metadata-0", Files())
 
 
@@ -104,17 +104,17 @@ async def test_change_is_in_the_kraft_log_before_it_is_acknowledged(
     async with running_broker(data, SETTINGS) as broker:
         assert broker.image.cluster_id == "kraft"
         await broker.node.store.commit([CreateTopic(topic("a"), {"retention.ms": "5"})])
-        assert said(data).topics == {"a": topic("a").id}
+        assert metadata_of(data).topics == {"a": topic("a").id}
         await broker.node.store.commit([AddPartitions("a", topic("a").id, 1, (STATE,))])
         await broker.node.store.commit(
             [SetConfigs(TOPIC_RESOURCE, "a", {"retention.ms": "5"}, {"segment.ms": "6"})]
         )
         killed = Path(shutil.copytree(data, data.with_name("killed")))
         await broker.node.store.commit([DeleteTopic("a", topic("a").id)])
-    found = said(killed)
+    found = metadata_of(killed)
     assert len(found.partitions[topic("a").id]) == 2
     assert found.configs[TOPIC_RESOURCE, "a"] == {"segment.ms": "6"}
-    assert said(data).topics == {}
+    assert metadata_of(data).topics == {}
     assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 13
 
 
@@ -139,8 +139,8 @@ async def test_changes_of_the_kraft_log_are_followed_at_each_start(
     async with running_broker(data, SETTINGS) as broker:
         await broker.node.store.commit([CreateTopic(topic("a")), CreateTopic(topic("b", 2))])
     theirs = [
-        *kraft_changes.records_of(CreateTopic(topic("c", 3, 2)), Replica(1), said(data)),
-        *kraft_changes.records_of(DeleteTopic("a", topic("a").id), Replica(1), said(data)),
+        *kraft_changes.records_of(CreateTopic(topic("c", 3, 2)), Replica(1), metadata_of(data)),
+        *kraft_changes.records_of(DeleteTopic("a", topic("a").id), Replica(1), metadata_of(data)),
     ]
     append(data, [], *(kraft_records.encode(record, version) for record, version in theirs))
     shutil.rmtree(data / "a-0")
@@ -228,18 +228,18 @@ async def test_producer_ids_of_an_older_kwire_are_not_reused(data: Path, theirs:
     ChangeLog.create(data / "kwire-metadata.log", image).close()
     async with running_broker(data, SETTINGS):
         pass
-    assert said(data).next_producer_id == 5_000
+    assert metadata_of(data).next_producer_id == 5_000
     before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
     async with running_broker(data, SETTINGS):
         pass
-    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "it is said once"
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "logged once"
 
 
 async def test_kwire_leaves_apache_kafkas_next_producer_id_unchanged(data: Path) -> None:
     """kwire's producer ids begin far above those that Apache Kafka reaches."""
     async with running_broker(data, SETTINGS):
         pass
-    assert said(data).next_producer_id == 0
+    assert metadata_of(data).next_producer_id == 0
 
 
 async def test_stray_folders_of_other_topics_stay_strays(data: Path) -> None:
@@ -323,7 +323,7 @@ async def test_commit_is_refused_while_the_kraft_logs_disk_is_full(
                 await broker.node.store.commit([CreateTopic(topic("a"))])
         assert not broker.image.topics
         await broker.node.store.commit([CreateTopic(topic("b", 2))])
-    assert said(data).topics == {"b": topic("b", 2).id}
+    assert metadata_of(data).topics == {"b": topic("b", 2).id}
 
 
 def full(log: ChangeLog, changes: object, image: object) -> None:
@@ -340,5 +340,5 @@ async def test_kraft_log_has_no_topic_whose_creation_failed_in_kwire(
             with pytest.raises(StoreError):
                 await broker.node.store.commit([CreateTopic(topic("a", 1))])
         await broker.node.store.commit([CreateTopic(topic("a", 2))])
-    assert said(data).topics == {"a": topic("a", 2).id}
-    assert said(data).removed == {topic("a", 1).id}
+    assert metadata_of(data).topics == {"a": topic("a", 2).id}
+    assert metadata_of(data).removed == {topic("a", 1).id}

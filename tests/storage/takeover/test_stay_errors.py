@@ -41,8 +41,8 @@ class Opened:
     ) -> None:
         directory.mkdir(exist_ok=True)
         key = "node.id" if version else "broker.id"
-        said = f"version={version}\n{key}=1\ncluster.id=c\n"
-        (directory / "meta.properties").write_text(said)
+        content = f"version={version}\n{key}=1\ncluster.id=c\n"
+        (directory / "meta.properties").write_text(content)
         self.config = BrokerConfig({"node.id": "1", "log.dirs": str(directory)})
         self.logs = LogManager(
             [directory], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
@@ -271,8 +271,8 @@ async def test_stop_writes_the_mark_of_the_metadata_log(tmp_path: Path, closing:
     await node.stay.before_loading(node.store)
     append(tmp_path, [], b"")
     node.stay.close()
-    said = {"format": 1, "kraft": kraft_metadata.fingerprint(folder)}
-    assert json.loads((tmp_path / MARK).read_text()) == said
+    mark = {"format": 1, "kraft": kraft_metadata.fingerprint(folder)}
+    assert json.loads((tmp_path / MARK).read_text()) == mark
     assert (tmp_path / MARK).read_text().endswith("}\n")
 
 
@@ -292,9 +292,9 @@ def test_refused_append_to_the_metadata_log_raises_os_error(
         patch.setattr(KraftLog, "append", refuses)
         with pytest.raises(OSError, match="the KRaft metadata log takes no records") as raised:
             mirror.raise_producer_ids(5)
-    told = "the KRaft metadata log takes no records: "
+    reason = "the KRaft metadata log takes no records: "
     assert raised.value.errno == (errno.ENOSPC if has_cause else None)
-    assert str(raised.value).endswith(told + ("No space" if has_cause else "why"))
+    assert str(raised.value).endswith(reason + ("No space" if has_cause else "why"))
     mirror.close()
 
 

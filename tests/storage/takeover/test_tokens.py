@@ -97,8 +97,8 @@ def test_delegation_tokens_survive_both_takeovers(tmp_path: Path, apache_kafka_l
         wait_until_open(ports["SASL"])
         play = Play(ports)
         play.by_token(ours.token_id, bytes(ours.hmac), "SCRAM-SHA-512").close()
-        told = {each.token_id: each for each in play.ask("alice", describe(), 3).tokens}
+        tokens = {each.token_id: each for each in play.ask("alice", describe(), 3).tokens}
         play.close()
-    assert set(told) == {theirs.token_id, ours.token_id}
-    assert told[theirs.token_id].expiry_timestamp == theirs.expiry_timestamp_ms
-    assert [each.principal_name for each in told[ours.token_id].renewers] == ["alice"]
+    assert set(tokens) == {theirs.token_id, ours.token_id}
+    assert tokens[theirs.token_id].expiry_timestamp == theirs.expiry_timestamp_ms
+    assert [each.principal_name for each in tokens[ours.token_id].renewers] == ["alice"]

@@ -242,13 +242,13 @@ class Walk:
         admin = self._admin
         (altered,) = admin.incremental_alter_configs([wanted]).values()
         altered.result(WAIT_S)
-        asked = ConfigResource(ResourceType.TOPIC, name)
+        resource = ConfigResource(ResourceType.TOPIC, name)
 
-        def is_told() -> bool:
-            (told,) = admin.describe_configs([asked]).values()
-            return str(told.result(WAIT_S)["retention.ms"].value) == value
+        def is_reported() -> bool:
+            (answer,) = admin.describe_configs([resource]).values()
+            return str(answer.result(WAIT_S)["retention.ms"].value) == value
 
-        until(is_told, f"retention.ms of {name} is not told: {self.did}")
+        until(is_reported, f"retention.ms of {name} is not reported: {self.did}")
 
     def _values(self, what: str) -> list[bytes]:
         count = self._rng.randint(1, RECORDS_MAX)
@@ -378,12 +378,12 @@ class Walk:
             assert (missing, extra) == (Counter(), Counter()), (name, self.did)
 
     def _wait_for_markers(self) -> None:
-        """Apache Kafka writes the markers of a transaction after it has said that it is ended."""
+        """Apache Kafka answers EndTxn before it writes the markers of the transaction."""
         with Cluster(self.bootstrap, timeout_s=WAIT_S) as cluster:
 
             def are_written() -> bool:
-                told = cluster.any().call(ListTransactionsRequest(state_filters=ENDING))
-                return not told.error_code and not told.transaction_states
+                answer = cluster.any().call(ListTransactionsRequest(state_filters=ENDING))
+                return not answer.error_code and not answer.transaction_states
 
             until(are_written, f"transactions are ending: {self.did}")
 

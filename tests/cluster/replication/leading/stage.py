@@ -20,7 +20,7 @@ TOPIC_ID = b"t" * 16
 LAG_MAX_MS = 10_000
 
 
-class Asked:
+class RecordedProposals:
     """Stands in for IsrChanges: records the proposals."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class LeaderStage:
     ) -> None:
         self.now_ms = 1_000_000
         self.alive = {1, 2, 3}
-        self.asked = Asked()
+        self.isr_changes = RecordedProposals()
         logs = LogManager([folder], defaults=DEFAULTS, clock=lambda: self.now_ms)
         logs.load()
         config = log_config(min_insync_replicas=min_isr, flush_messages=flush_messages)
@@ -65,7 +65,7 @@ class LeaderStage:
         self.partition.leader = 2
         self.state = PartitionImage(1, 1, 1, (1, 2, 3), isr)
         self.context = LeaderContext(
-            cast(IsrChanges, self.asked),
+            cast(IsrChanges, self.isr_changes),
             now_ms=lambda: self.now_ms,
             is_alive=lambda each: each in self.alive,
             is_eligible=lambda each: each in self.alive,

@@ -69,7 +69,7 @@ def test_high_watermark_waits_for_proposed_members_and_proposed_leavers(tmp_path
     """Until the controller answers, either ISR may be the committed one."""
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.fetch(3, 0)
-    assert stage.asked.proposals == [(1, 2, 3)]
+    assert stage.isr_changes.proposals == [(1, 2, 3)]
     stage.alive.discard(3)  # not for it being about to join
     stage.append()
     stage.fetch(2, 1)
@@ -81,7 +81,7 @@ def test_high_watermark_waits_for_proposed_members_and_proposed_leavers(tmp_path
     stage.append()
     stage.fetch(2, 2)
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals[1:] == [(1, 2)]
+    assert stage.isr_changes.proposals[1:] == [(1, 2)]
     assert stage.high_watermark == 1
 
 
@@ -92,7 +92,7 @@ def test_high_watermark_moves_when_the_shrunk_isr_is_confirmed(tmp_path: Path) -
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(2, 1)
     stage.leading.maybe_shrink()
-    assert (stage.asked.proposals, told) == ([(1, 2)], [])
+    assert (stage.isr_changes.proposals, told) == ([(1, 2)], [])
     stage.leading.settled((1, 2), 2)
     assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
     assert (stage.partition.isr, stage.partition.partition_epoch) == ((1, 2), 2)

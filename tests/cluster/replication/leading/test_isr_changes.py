@@ -34,10 +34,10 @@ class ScriptedController:
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
-        self.asked: list[AlterPartitionRequest] = []
+        self.requests: list[AlterPartitionRequest] = []
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         if not self.answers:
             await trio.sleep_forever()
         answer = self.answers.pop(0)
@@ -77,7 +77,7 @@ async def test_alter_partition_names_leader_partition_and_broker_epochs(
 ) -> None:
     stage.fetch(2, 0, epoch=102)
     controller = await after(stage)
-    [request] = controller.asked
+    [request] = controller.requests
     [partition] = request.topics[0].partitions
     assert (request.broker_id, request.broker_epoch) == (1, 7)
     assert (partition.leader_epoch, partition.partition_epoch) == (1, 1)
@@ -107,7 +107,7 @@ async def test_refused_proposal_leaves_the_committed_isr(
 ) -> None:
     controller = await after(stage, error)
     assert (stage.partition.isr, stage.leading.proposed) == ((1, 2), None)
-    assert len(controller.asked) == 1
+    assert len(controller.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_maximal_isr_counts_while_the_outcome_is_unknown(
 ) -> None:
     controller = await after(stage, error)
     assert stage.leading.proposed == (1, 2, 3)
-    assert len(controller.asked) == 1, "the controller will say what holds"
+    assert len(controller.requests) == 1, "the controller will say what holds"
     stage.alive.discard(3)
     stage.append()
     stage.fetch(2, 1)
@@ -146,7 +146,7 @@ async def test_proposal_is_sent_again_until_it_is_decided(
     stage: LeaderStage, failure: Answer, autojump_clock: trio.testing.MockClock
 ) -> None:
     controller = await after(stage, failure, failure, answered())
-    assert len(controller.asked) == 3
+    assert len(controller.requests) == 3
     assert stage.partition.isr == (1, 2, 3)
 
 
@@ -160,7 +160,7 @@ async def test_proposal_of_an_earlier_epoch_is_not_sent_again(
 
     class Elected(ScriptedController):
         async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-            self.asked.append(request)
+            self.requests.append(request)
             elect()
             raise PeerError("the controller", "no answer")
 
@@ -171,7 +171,7 @@ async def test_proposal_of_an_earlier_epoch_is_not_sent_again(
     stage.fetch(3, 0)
     with trio.move_on_after(1):
         await changes.run()
-    assert len(controller.asked) == 1
+    assert len(controller.requests) == 1
     assert (stage.partition.isr, stage.leading.proposed) == ((1, 2), None)
 
 
@@ -267,7 +267,7 @@ def answers_for(*partitions: tuple[bytes, int, ErrorCode]) -> AlterPartitionResp
     )
 
 
-def asked(request: AlterPartitionRequest) -> set[tuple[bytes, int, int]]:
+def partitions_in(request: AlterPartitionRequest) -> set[tuple[bytes, int, int]]:
     """Topic id, partition and partition epoch of each proposal in a request."""
     return {
         (topic.topic_id, each.partition_index, each.partition_epoch)
@@ -306,7 +306,7 @@ async def test_next_proposal_is_sent_as_soon_as_the_one_before_is_decided(
 
     class Proposed(TimedController):
         async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-            if not self.asked:
+            if not self.requests:
                 second.propose(changes, 1, 2)
             return await super().alter_partition(request)
 
@@ -315,7 +315,10 @@ async def test_next_proposal_is_sent_as_soon_as_the_one_before_is_decided(
     first.propose(changes, 1, 2)
     with trio.move_on_after(1):
         await changes.run()
-    assert [asked(each) for each in controller.asked] == [{(TOPIC_ID, 0, 10)}, {(TOPIC_ID, 1, 11)}]
+    assert [partitions_in(each) for each in controller.requests] == [
+        {(TOPIC_ID, 0, 10)},
+        {(TOPIC_ID, 1, 11)},
+    ]
     assert controller.pauses_s == [0]
 
 
@@ -338,11 +341,11 @@ async def test_proposals_are_sent_together_and_only_undecided_ones_again(
     with trio.move_on_after(1):
         await changes.run()
     everything = {(TOPIC_ID, 0, 10), (TOPIC_ID, 1, 11), (other_id, 0, 10)}
-    assert [asked(each) for each in controller.asked] == [
+    assert [partitions_in(each) for each in controller.requests] == [
         everything,
         everything - {(other_id, 0, 10)},
     ]
-    assert [len(each.topics) for each in controller.asked] == [2, 1]
+    assert [len(each.topics) for each in controller.requests] == [2, 1]
     assert [each.isr for each in partitions] == [(1,), (1,), (1, 2)]
 
 
@@ -353,7 +356,7 @@ async def test_later_proposal_of_a_partition_replaces_the_one_in_flight(
 
     class Replaced(TimedController):
         async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-            if not self.asked:
+            if not self.requests:
                 partition.propose(changes, 1, 3)
             return await super().alter_partition(request)
 
@@ -364,7 +367,7 @@ async def test_later_proposal_of_a_partition_replaces_the_one_in_flight(
         await changes.run()
     isrs = [
         [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs]
-        for request in controller.asked
+        for request in controller.requests
     ]
     assert isrs == [[1, 2], [1, 3]]
 
@@ -381,7 +384,7 @@ async def test_proposals_beyond_the_limit_of_a_request_go_into_the_next(
         Proposing(TOPIC_ID, index).propose(changes, 1, 2)
     with trio.move_on_after(1):
         await changes.run()
-    requests = [asked(each) for each in controller.asked]
+    requests = [partitions_in(each) for each in controller.requests]
     assert [len(each) for each in requests] == [2, 1]
     assert requests[0] | requests[1] == {(TOPIC_ID, index, 10 + index) for index in range(3)}
 
@@ -398,7 +401,7 @@ async def test_proposal_that_the_controller_has_overtaken_is_not_sent(
     partition.partition_epoch += 1
     with trio.move_on_after(1):
         await changes.run()
-    assert [asked(each) for each in controller.asked] == [{(TOPIC_ID, 1, 11)}]
+    assert [partitions_in(each) for each in controller.requests] == [{(TOPIC_ID, 1, 11)}]
 
 
 async def test_refusal_of_an_overtaken_proposal_does_not_end_the_later_one(
@@ -408,7 +411,7 @@ async def test_refusal_of_an_overtaken_proposal_does_not_end_the_later_one(
 
     class Overtaken(TimedController):
         async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-            if not self.asked:
+            if not self.requests:
                 partition.propose(changes, 1, 3)
             return await super().alter_partition(request)
 
@@ -417,5 +420,5 @@ async def test_refusal_of_an_overtaken_proposal_does_not_end_the_later_one(
     partition.propose(changes, 1, 2)
     with trio.move_on_after(1):
         await changes.run()
-    assert len(controller.asked) == 2
+    assert len(controller.requests) == 2
     assert partition.leading.proposed == (1, 3)

@@ -13,9 +13,9 @@ def test_follower_joins_the_isr_at_the_epoch_start_offset(tmp_path: Path) -> Non
     """Records between the two may have been committed by the earlier leader."""
     stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
     stage.fetch(3, 2)
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
     stage.fetch(3, 3)
-    assert stage.asked.proposals == [(1, 2, 3)]
+    assert stage.isr_changes.proposals == [(1, 2, 3)]
 
 
 def test_follower_joins_the_isr_at_the_high_watermark(tmp_path: Path) -> None:
@@ -25,16 +25,16 @@ def test_follower_joins_the_isr_at_the_high_watermark(tmp_path: Path) -> None:
     stage.append()
     assert stage.high_watermark == 2
     stage.fetch(3, 1)
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
     stage.fetch(3, 2)
-    assert stage.asked.proposals == [(1, 3)]
+    assert stage.isr_changes.proposals == [(1, 3)]
 
 
 def test_follower_that_is_not_alive_does_not_join_the_isr(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.alive.discard(3)
     stage.fetch(3, 0)
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
 
 
 def test_leader_proposes_one_isr_change_at_a_time(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_leader_proposes_one_isr_change_at_a_time(tmp_path: Path) -> None:
     stage.fetch(3, 0)
     stage.now_ms += LAG_MAX_MS + 1
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 2)]
+    assert stage.isr_changes.proposals == [(1, 2)]
 
 
 def test_follower_leaves_the_isr_after_replica_lag_time_max_ms(tmp_path: Path) -> None:
@@ -51,11 +51,11 @@ def test_follower_leaves_the_isr_after_replica_lag_time_max_ms(tmp_path: Path) -
     stage.append()
     stage.now_ms += LAG_MAX_MS
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
     stage.fetch(2, 1)
     stage.now_ms += 1
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 2)]
+    assert stage.isr_changes.proposals == [(1, 2)]
 
 
 def test_silent_follower_with_all_records_stays_in_the_isr(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_silent_follower_with_all_records_stays_in_the_isr(tmp_path: Path) -> No
     stage.fetch(3, 1)
     stage.now_ms += 10 * LAG_MAX_MS
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
 
 
 def test_follower_always_one_fetch_behind_stays_in_the_isr(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_follower_always_one_fetch_behind_stays_in_the_isr(tmp_path: Path) -> No
         stage.now_ms += LAG_MAX_MS // 2
         stage.fetch(2, offset)
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == []
+    assert stage.isr_changes.proposals == []
 
 
 def test_follower_at_an_older_end_was_caught_up_at_that_time_only(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_follower_at_an_older_end_was_caught_up_at_that_time_only(tmp_path: Path
     assert stage.follower(2).last_caught_up_ms == fetched_ms
     stage.now_ms += 1
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1,)]
+    assert stage.isr_changes.proposals == [(1,)]
 
 
 def test_refused_expansion_is_followed_by_a_due_shrink(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_refused_expansion_is_followed_by_a_due_shrink(tmp_path: Path) -> None:
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(3, 1)
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 2, 3)]
+    assert stage.isr_changes.proposals == [(1, 2, 3)]
     stage.leading.refused()
-    assert stage.asked.proposals == [(1, 2, 3), (1,)]
+    assert stage.isr_changes.proposals == [(1, 2, 3), (1,)]
 
 
 @pytest.mark.parametrize("epoch", [100, 101])

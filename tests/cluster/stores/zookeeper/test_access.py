@@ -49,8 +49,8 @@ async def test_store_connects_to_a_server_that_answers(
                 used, other = (first, second) if first.carries else (second, first)
                 other.accept()
                 used.refuse()
-                await store.told(SessionSuspended)
-                await store.told(SessionResumed)
+                await store.next_event(SessionSuspended)
+                await store.next_event(SessionResumed)
                 assert other.carries
                 await store.commit([SetConfigs(4, "1", *_next(store))])
             assert store.session.id == session_id

@@ -39,7 +39,7 @@ TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b",), 1, 3, 2)
 LATER = replace(TOKEN, expiry_ms=3)
 
 
-def tell(ensemble: Ensemble, pattern: ResourcePattern) -> str:
+def write_notice(ensemble: Ensemble, pattern: ResourcePattern) -> str:
     return ensemble.put_next(acl_znodes.change_path(pattern), acl_znodes.encode_change(pattern))
 
 
@@ -63,13 +63,13 @@ async def test_acl_changed_by_another_broker_is_read_after_its_notification(
             put_acls(ensemble, pattern, READ)
             await wait_all_tasks_blocked()
             assert not store.image.acls_on(pattern), "nobody watches the lists"
-            tell(ensemble, pattern)
+            write_notice(ensemble, pattern)
             await store.shows(has(pattern, READ))
         put_acls(ensemble, TOPIC, READ, WRITE)
-        tell(ensemble, TOPIC)
+        write_notice(ensemble, TOPIC)
         await store.shows(lambda image: image.acls_on(TOPIC) == {READ, WRITE})
         ensemble.drop(acl_znodes.acl_path(TOPIC))
-        tell(ensemble, TOPIC)
+        write_notice(ensemble, TOPIC)
         image = await store.shows(lambda image: not image.acls_on(TOPIC))
         assert image.acls_on(PREFIX) == {READ}
         # Each is known by its version, and what is gone by being gone.
@@ -111,9 +111,9 @@ async def test_damaged_acl_keeps_its_previous_entries_and_stops_a_starting_broke
         await store.commit([ChangeAcls(TOPIC, (READ, WRITE))])
         ensemble.put(path, b"[]")
         damaged = ensemble.put_next("/kafka-acl-changes/acl_changes_", b"damaged")
-        tell(ensemble, TOPIC)
+        write_notice(ensemble, TOPIC)
         put_acls(ensemble, OTHER, WRITE)
-        tell(ensemble, OTHER)
+        write_notice(ensemble, OTHER)
         image = await store.shows(lambda image: image.acls_on(OTHER) == {WRITE})
         assert image.acls_on(TOPIC) == {READ, WRITE}
         said = f"{path} in ZooKeeper cannot be decoded as an access control list: "
@@ -166,13 +166,13 @@ async def test_notification_is_deleted_after_15_minutes(
     ensemble.now_ms = lambda: 5_000_000
     async with at_rest(has_acls=True) as store:
         put_acls(ensemble, TOPIC, READ)
-        old = [tell(ensemble, TOPIC) for _ in range(3)]
+        old = [write_notice(ensemble, TOPIC) for _ in range(3)]
         await store.shows(lambda image: image.acls_on(TOPIC) == {READ})
         await wait_all_tasks_blocked()
         now.time = lambda: 5_000 + age_s
         ensemble.now_ms = lambda: (5_000 + age_s) * 1_000
         put_acls(ensemble, TOPIC, WRITE)
-        young = tell(ensemble, TOPIC)
+        young = write_notice(ensemble, TOPIC)
         await store.shows(lambda image: image.acls_on(TOPIC) == {WRITE})
         await wait_all_tasks_blocked()
         there = [path for path in ensemble.znodes if path.startswith("/kafka-acl-changes/")]
@@ -188,7 +188,7 @@ async def test_old_notifications_are_checked_up_to_the_first_young_one(
     async with at_rest(has_acls=True) as store:
         for entry in (READ, WRITE):
             put_acls(ensemble, TOPIC, entry)
-            tell(ensemble, TOPIC)
+            write_notice(ensemble, TOPIC)
             await store.shows(has(TOPIC, entry))
             await wait_all_tasks_blocked()
         asked: list[str] = []
@@ -200,7 +200,7 @@ async def test_old_notifications_are_checked_up_to_the_first_young_one(
 
         monkeypatch.setattr(store.session, "exists", noting)
         put_acls(ensemble, TOPIC, READ)
-        last = tell(ensemble, TOPIC)
+        last = write_notice(ensemble, TOPIC)
         await wait_all_tasks_blocked()
         first = sorted(path for path in ensemble.znodes if path.startswith("/kafka-acl-changes/"))
         assert asked == first[:1]
@@ -223,20 +223,20 @@ async def test_each_notification_is_read_once(
             return await get_all(paths, watch)
 
         monkeypatch.setattr(store.session, "get_all", noting)
-        told = []
+        written = []
         for entry in (READ, WRITE):
             put_acls(ensemble, TOPIC, entry)
-            told.append(tell(ensemble, TOPIC))
+            written.append(write_notice(ensemble, TOPIC))
             await store.shows(has(TOPIC, entry))
         notices = [path for path in read if "acl_changes_" in path]
-        assert notices == told
+        assert notices == written
         # Those that were there when all was read are passed over.
         link = ensemble.links[store.session.id]
         link.suspend()
-        tell(ensemble, TOPIC)
+        write_notice(ensemble, TOPIC)
         link.resume()
         await wait_all_tasks_blocked()
-        assert [path for path in read if "acl_changes_" in path] == told
+        assert [path for path in read if "acl_changes_" in path] == written
 
 
 async def test_old_notification_removed_by_another_broker_is_no_error(
@@ -253,8 +253,8 @@ async def test_old_notification_removed_by_another_broker_is_no_error(
         ensemble.before_write = remove
         for entry in (READ, WRITE):
             put_acls(ensemble, TOPIC, entry)
-            tell(ensemble, TOPIC)
-            tell(ensemble, TOPIC)
+            write_notice(ensemble, TOPIC)
+            write_notice(ensemble, TOPIC)
             await store.shows(has(TOPIC, entry))
         await wait_all_tasks_blocked()
         assert not ensemble.znode("/kafka-acl-changes").children

@@ -326,7 +326,7 @@ async def _taken_over(both: Both) -> None:
     onlooker = both.onlooker
     before = await topics_in(onlooker)
     await onlooker.session.multi([onlooker.session.delete(znodes.CONTROLLER)])
-    await onlooker.told(ControllerGone)
+    await onlooker.next_event(ControllerGone)
     if await onlooker.campaign():  # or an Apache Kafka broker was faster
         assert as_told(dict(onlooker.image.topics.items())) == as_told(before)
         epoch = onlooker.image.controller_epoch

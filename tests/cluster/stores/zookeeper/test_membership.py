@@ -69,7 +69,7 @@ async def test_lost_session_ends_the_term_and_removes_the_topics(
         assert (store.image.controller_id, store.image.controller_epoch) == (NO_CONTROLLER, epoch)
         assert store.image.configs_of(2, "t") == {"a": "1"}, "settings are everybody's"
         assert [*map(type, store.events)] == [SessionLost]
-        await store.told(ControllerGone)
+        await store.next_event(ControllerGone)
         await store.shows(lambda image: not image.brokers)
         assert await store.campaign()
         assert store.image.controller_epoch == epoch + 1

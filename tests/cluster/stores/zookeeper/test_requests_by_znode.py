@@ -35,7 +35,7 @@ OTHER = TopicImage("u", b"u" * 16, (STATE,))
 MOVED = (3, 1, 2)
 
 
-def told(store: Observed) -> list[StoreEvent]:
+def reported_requests(store: Observed) -> list[StoreEvent]:
     """Events about requests that a store reported since the last call."""
     kinds = (ReassignmentsRequested, ElectionsRequested, IsrChanged, LogDirsFailed)
     found: list[StoreEvent] = [each for each in store.events if isinstance(each, kinds)]
@@ -59,11 +59,11 @@ async def test_requested_reassignment_is_reported_once_and_stays_in_the_znode(
 ) -> None:
     async with controlling(CREATE) as store:
         reassign(ensemble, {("t", 0): MOVED})
-        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
+        assert (await store.next_event(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 1): MOVED}
+        assert (await store.next_event(ReassignmentsRequested)).replicas == {("t", 1): MOVED}
         reassign(ensemble, {("t", 0): (2, 3), ("t", 1): MOVED})
-        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): (2, 3)}
+        assert (await store.next_event(ReassignmentsRequested)).replicas == {("t", 0): (2, 3)}
         assert znodes.REASSIGN_PARTITIONS in ensemble.znodes
 
 
@@ -82,12 +82,12 @@ async def test_settled_reassignments_are_removed_from_the_znode(
             ("t", 0): STATE.replicas,
         }
         reassign(ensemble, {**asked, ("t", 0): MOVED})
-        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
+        assert (await store.next_event(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
         left = znodes.decode_reassignments(ensemble.znode(znodes.REASSIGN_PARTITIONS).content)
         assert left == {("t", 0): MOVED}
         reassign(ensemble, asked)
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
 
 
@@ -98,7 +98,7 @@ async def test_reassignment_that_only_removes_replicas_counts_as_in_progress(
     async with controlling(CREATE, AlterPartition("t", TOPIC.id, 0, 0, leaving)) as store:
         reassign(ensemble, {("t", 0): (1,)})
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
 
 
@@ -108,11 +108,11 @@ async def test_damaged_reassignment_request_is_removed_and_the_next_is_reported(
     async with controlling(CREATE) as store:
         ensemble.put(znodes.REASSIGN_PARTITIONS, b"damaged")
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
         assert f"{znodes.REASSIGN_PARTITIONS} is damaged" in caplog.text
         reassign(ensemble, {("t", 0): MOVED})
-        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
+        assert (await store.next_event(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
 
 
 async def test_dropped_reassignment_is_reported_again_only_after_a_new_request(
@@ -120,18 +120,18 @@ async def test_dropped_reassignment_is_reported_again_only_after_a_new_request(
 ) -> None:
     async with controlling(CREATE) as store:
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        await store.told(ReassignmentsRequested)
+        await store.next_event(ReassignmentsRequested)
         await store.drop_reassignments([("t", 1)])
         left = znodes.decode_reassignments(ensemble.znode(znodes.REASSIGN_PARTITIONS).content)
         assert left == {("t", 0): MOVED}
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         await store.drop_reassignments([("t", 0)])
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
         await wait_all_tasks_blocked()
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        again = await store.told(ReassignmentsRequested)
+        again = await store.next_event(ReassignmentsRequested)
         assert again.replicas == {("t", 0): MOVED, ("t", 1): MOVED}
 
 
@@ -143,7 +143,7 @@ async def test_reassignment_started_by_another_controller_is_removed_from_the_zn
         await store.resign()
         assert await store.campaign()
         reassign(ensemble, {("t", 0): MOVED})
-        await store.told(ReassignmentsRequested)
+        await store.next_event(ReassignmentsRequested)
         moving = replace(STATE, replicas=MOVED, adding=(3,))
         begun = replace(TOPIC, partitions=(moving, STATE))
         ensemble.put(znodes.topic_path("t"), znodes.encode_topic(begun))
@@ -163,7 +163,7 @@ async def test_requested_elections_are_reported_and_removed(
         for _ in range(2):  # it is watched for again where it is not there
             ensemble.put(znodes.PREFERRED_ELECTION, znodes.encode_places(places))
             await wait_all_tasks_blocked()
-            assert told(store) == ([ElectionsRequested(places)] if places else [])
+            assert reported_requests(store) == ([ElectionsRequested(places)] if places else [])
             assert znodes.PREFERRED_ELECTION not in ensemble.znodes
 
 
@@ -173,7 +173,7 @@ async def test_damaged_election_request_is_removed(
     async with controlling(CREATE) as store:
         ensemble.put(znodes.PREFERRED_ELECTION, b"damaged")
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         assert znodes.PREFERRED_ELECTION not in ensemble.znodes
         assert f"{znodes.PREFERRED_ELECTION} is damaged: " in caplog.text
 
@@ -194,10 +194,10 @@ async def test_isr_written_by_a_leader_is_read_and_reported_after_its_notificati
         ensemble.put_next(znodes.ISR_CHANGE, b"damaged")
         await wait_all_tasks_blocked()
         assert store.image.topics["t"].partitions == (STATE, shrunk)
-        assert told(store) == [IsrChanged((("t", 1), ("none", 0)))]
+        assert reported_requests(store) == [IsrChanged((("t", 1), ("none", 0)))]
         assert not children(ensemble, znodes.ISR_CHANGES)
         ensemble.put_next(znodes.ISR_CHANGE, znodes.encode_places([("t", 0)]))
-        assert (await store.told(IsrChanged)).places == (("t", 0),)
+        assert (await store.next_event(IsrChanged)).places == (("t", 0),)
 
 
 async def test_failed_log_directories_are_reported_by_broker_and_their_notifications_removed(
@@ -208,12 +208,12 @@ async def test_failed_log_directories_are_reported_by_broker_and_their_notificat
             ensemble.put_next(znodes.LOG_DIR_EVENT, znodes.encode_log_dir_event(broker_id))
         damaged = ensemble.put_next(znodes.LOG_DIR_EVENT, b"damaged")
         await wait_all_tasks_blocked()
-        assert told(store) == [LogDirsFailed((7, 3))]
+        assert reported_requests(store) == [LogDirsFailed((7, 3))]
         assert f"{damaged} is damaged: " in caplog.text
         assert not children(ensemble, znodes.LOG_DIR_EVENTS)
         ensemble.put_next(znodes.LOG_DIR_EVENT, b"damaged")
         await wait_all_tasks_blocked()
-        assert not told(store)
+        assert not reported_requests(store)
         assert not children(ensemble, znodes.LOG_DIR_EVENTS)
 
 
@@ -221,7 +221,7 @@ async def test_broker_notifies_the_controller_of_a_failed_log_directory(ensemble
     async with controlling() as store, at_rest(2) as other:
         ensemble.links[other.session.id].loses_next_reply = True
         await other.log_dir_failed()
-        assert (await store.told(LogDirsFailed)).broker_ids == (2,)
+        assert (await store.next_event(LogDirsFailed)).broker_ids == (2,)
         assert len([each for each in ensemble.writes if len(each) == 1]) > 0
         made = [
             each[0]
@@ -272,7 +272,7 @@ async def test_only_the_controller_reads_requests(ensemble: Ensemble) -> None:
         reassign(ensemble, {("t", 0): MOVED})
         other._follower.mark_requests()
         await wait_all_tasks_blocked()
-        assert not told(other)
+        assert not reported_requests(other)
         assert children(ensemble, znodes.ISR_CHANGES)
         assert children(ensemble, znodes.LOG_DIR_EVENTS)
         assert znodes.PREFERRED_ELECTION in ensemble.znodes
@@ -293,7 +293,7 @@ async def test_new_controller_reads_earlier_requests_and_drops_earlier_notificat
         reassign(ensemble, {("t", 0): MOVED})
         assert await store.campaign()
         await wait_all_tasks_blocked()
-        assert told(store) == [
+        assert reported_requests(store) == [
             ReassignmentsRequested({("t", 0): MOVED}),
             ElectionsRequested((("t", 0),)),
         ]
@@ -303,7 +303,7 @@ async def test_new_controller_reads_earlier_requests_and_drops_earlier_notificat
         await store.resign()
         assert await store.campaign()
         await wait_all_tasks_blocked()
-        assert told(store) == [ReassignmentsRequested({("t", 0): MOVED})]
+        assert reported_requests(store) == [ReassignmentsRequested({("t", 0): MOVED})]
 
 
 async def test_first_controller_creates_an_empty_feature_znode(ensemble: Ensemble) -> None:
@@ -349,7 +349,7 @@ async def test_notification_removed_by_another_broker_is_no_error(
         ensemble.before_write = remove
         ensemble.put_next(znodes.LOG_DIR_EVENT, znodes.encode_log_dir_event(3))
         await wait_all_tasks_blocked()
-        assert told(store) == [LogDirsFailed((3,))]
+        assert reported_requests(store) == [LogDirsFailed((3,))]
         assert store.is_controller
         assert "Cannot remove a notification" not in caplog.text
 

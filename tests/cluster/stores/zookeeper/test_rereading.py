@@ -97,7 +97,7 @@ async def test_znode_created_between_a_read_and_its_watch_is_read(
         monkeypatch.setattr(store.session, "exists", exists_by_now)
         store._follower.mark(path)
         if is_asked:
-            assert (await store.told(ElectionsRequested)).places == (("t", 0),)
+            assert (await store.next_event(ElectionsRequested)).places == (("t", 0),)
             return
         await wait_all_tasks_blocked()
         image = store.image

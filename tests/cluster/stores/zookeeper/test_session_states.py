@@ -52,7 +52,7 @@ from tests.cluster.stores.zookeeper.stores import (
 PLAIN = ZooKeeperConfig(MEMORY, 30_000, 4_000)
 
 
-class Heard:
+class ReportingSession:
     """A session with the states and paths that it reported."""
 
     def __init__(self, config: ZooKeeperConfig) -> None:
@@ -62,9 +62,9 @@ class Heard:
 
 
 @asynccontextmanager
-async def a_session(config: ZooKeeperConfig = PLAIN) -> AsyncIterator[Heard]:
+async def a_session(config: ZooKeeperConfig = PLAIN) -> AsyncIterator[ReportingSession]:
     async with trio.open_nursery() as nursery:
-        heard = Heard(config)
+        heard = ReportingSession(config)
         nursery.start_soon(heard.session.run)
         await heard.session.connected()
         yield heard

@@ -93,11 +93,11 @@ async def test_resumed_session_publishes_changes_made_meanwhile(
         await store.commit([CreateTopic(TOPIC)])
         session_id, epochs = store.session.id, store.image.brokers[1].epoch
         proxy.refuse()
-        await store.told(SessionSuspended)
+        await store.next_event(SessionSuspended)
         await other.register(broker(2))
         await other.commit([SetConfigs(TOPIC_RESOURCE, "t", {}, {"retention.ms": "7"})])
         proxy.accept()
-        await store.told(SessionResumed)
+        await store.next_event(SessionResumed)
         image = await store.shows(lambda image: 2 in image.brokers)
         await store.shows(lambda image: bool(image.configs_of(TOPIC_RESOURCE, "t")))
         assert store.session.id == session_id
@@ -121,8 +121,8 @@ async def test_connections_without_answer_do_not_end_the_session(
         await leading(store)
         session_id = store.session.id
         proxy.ignore(2)
-        await store.told(SessionSuspended)
-        await store.told(SessionResumed)
+        await store.next_event(SessionSuspended)
+        await store.next_event(SessionResumed)
         assert store.session.id == session_id
         assert not any(isinstance(each, SessionLost) for each in store.events)
         assert (await store.commit([CreateTopic(TOPIC)])).topics["t"] == TOPIC
@@ -137,14 +137,14 @@ async def test_expired_session_ends_the_term_and_the_registration(
         before = await store.commit([CreateTopic(TOPIC)])
         await other.shows(lambda image: image.controller_id == 1)
         await trio.to_thread.run_sync(expire, store, zookeeper)
-        await store.told(SessionLost)
+        await store.next_event(SessionLost)
         assert not store.is_controller
         image = await store.shows(lambda image: image.controller_id == NO_CONTROLLER)
         assert not image.topics
         assert TOPIC.name in {name for _, delta in store.seen for name in delta.deleted}
         with pytest.raises(Fenced):
             await store.commit([DeleteTopic("t", TOPIC.id)])
-        await other.told(ControllerGone)
+        await other.next_event(ControllerGone)
         await other.shows(lambda image: 1 not in image.brokers)
         again = await store.register(broker(1))
         assert again.brokers[1].epoch > before.brokers[1].epoch
@@ -166,7 +166,7 @@ async def test_registration_is_repeated_if_its_session_ended_before_the_reply(
             if not made:
                 made.append(results[-1].czxid)
                 await trio.to_thread.run_sync(expire, store, zookeeper)
-                await store.told(SessionLost)
+                await store.next_event(SessionLost)
             return results
 
         monkeypatch.setattr(store.session, "multi", write_and_expire)
@@ -190,8 +190,8 @@ async def test_session_expired_by_the_clock_is_lost_without_zookeeper(
         await store.commit([CreateTopic(TOPIC)])
         await other.shows(lambda image: image.controller_id == 1)
         proxy.hold()
-        await store.told(SessionSuspended)
-        await store.told(SessionLost)
+        await store.next_event(SessionSuspended)
+        await store.next_event(SessionLost)
         assert not store.is_controller
         assert not store.image.topics
         await other.shows(lambda image: image.controller_id == NO_CONTROLLER)
@@ -229,10 +229,10 @@ async def test_session_continues_after_zookeeper_restarts_in_time(
         await store.commit([CreateTopic(TOPIC)])
         before = store.image
         own_zookeeper.kill()
-        await store.told(SessionSuspended)
+        await store.next_event(SessionSuspended)
         nursery.start_soon(store.commit, [SetConfigs(TOPIC_RESOURCE, "t", {}, {"a": "b"})])
         await trio.to_thread.run_sync(own_zookeeper.start)
-        await store.told(SessionResumed)
+        await store.next_event(SessionResumed)
         image = await store.shows(lambda image: bool(image.configs_of(TOPIC_RESOURCE, "t")))
         assert (image.brokers, image.topics) == (before.brokers, before.topics)
         assert store.is_controller
@@ -251,14 +251,14 @@ async def test_session_is_lost_when_zookeeper_is_away_for_longer(
         before = await store.commit([CreateTopic(TOPIC)])
         own_zookeeper.kill()
         for each in (store, other):
-            await each.told(SessionLost)
+            await each.next_event(SessionLost)
         await trio.to_thread.run_sync(own_zookeeper.start)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.register, broker(1))
             nursery.start_soon(other.register, broker(2))
         await store.shows(lambda image: set(image.brokers) == {1, 2})
         while not await other.campaign():  # what the old sessions left may be there still
-            await other.told(ControllerGone)
+            await other.next_event(ControllerGone)
         assert topics_of(other.image) == {"t": TOPIC}
         assert other.image.controller_epoch == before.controller_epoch + 1
         assert min(each.epoch for each in other.image.brokers.values()) > before.brokers[1].epoch
@@ -271,7 +271,7 @@ async def test_unreachable_zookeeper_is_a_store_error_within_the_timeout(
     async with opened(connect, connection_timeout_ms=8_000) as store:
         await leading(store)
         own_zookeeper.kill()
-        await store.told(SessionSuspended)
+        await store.next_event(SessionSuspended)
         with pytest.raises(StoreError, match="was not reached within"):
             await store.commit([CreateTopic(TOPIC)])
     with pytest.raises(ExceptionGroup):
@@ -307,7 +307,7 @@ async def test_registration_waits_until_that_of_an_earlier_process_has_expired(
     ):
         first = await killed.register(broker(1))
         proxy.refuse()  # no goodbye reaches ZooKeeper
-        await killed.told(SessionSuspended)
+        await killed.next_event(SessionSuspended)
         async with opened(connect) as store:
             assert 1 in store.image.brokers
             image = await store.register(replace(broker(1), rack="again"))

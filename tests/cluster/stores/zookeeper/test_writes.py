@@ -229,7 +229,7 @@ async def test_late_write_of_an_old_controller_is_never_made(
         nursery.start_soon(write)
         await proxy.waiting.wait()
         await other.session.multi([other.session.delete(znodes.CONTROLLER)])
-        await other.told(ControllerGone)
+        await other.next_event(ControllerGone)
         assert await other.campaign()
         proxy.release()
         await refused.wait()
@@ -261,7 +261,7 @@ async def test_write_in_flight_when_the_session_ends_raises_fenced(
             refused.set()
 
         nursery.start_soon(write)
-        await store.told(SessionLost)
+        await store.next_event(SessionLost)
         proxy.release()
         await refused.wait()
         assert not store.image.topics
@@ -283,7 +283,7 @@ async def test_campaign_fails_if_the_term_ends_while_topics_are_read(
             opened(proxy.connect(unique), session_timeout_ms=SHORT_MS) as store,
             trio.open_nursery() as nursery,
         ):
-            await store.told(ControllerGone)
+            await store.next_event(ControllerGone)
             over = trio.Event()
 
             async def campaign() -> None:
@@ -294,7 +294,7 @@ async def test_campaign_fails_if_the_term_ends_while_topics_are_read(
             nursery.start_soon(campaign)
             await other.shows(lambda image: image.controller_id == 1)
             proxy.hold()
-            await store.told(SessionLost)
+            await store.next_event(SessionLost)
             proxy.release()
             await over.wait()
             await store.shows(lambda image: image.controller_id == NO_CONTROLLER)

@@ -438,7 +438,7 @@ async def test_damaged_controller_znode_means_no_controller_until_the_next_one(
         assert store.image.controller_epoch == 0
         ensemble.put(znodes.CONTROLLER_EPOCH, b"7")
         ensemble.put(znodes.CONTROLLER, b"damaged")
-        await store.told(ControllerGone)
+        await store.next_event(ControllerGone)
         image = await store.shows(lambda image: image.controller_epoch == 7)
         assert image.controller_id == NO_CONTROLLER
         assert "/controller is damaged: " in caplog.text

@@ -317,7 +317,7 @@ def test_apache_kafka_is_named_no_feature_and_passes_over_what_is_agreed_on() ->
     assert znodes.decode_feature(content, 7) == features
 
 
-def test_where_nothing_is_agreed_on_it_is_said_as_apache_kafka_says_it() -> None:
+def test_empty_finalized_features_are_encoded_as_by_apache_kafka() -> None:
     content = znodes.encode_feature(FinalizedFeatures(agreed={}))
     assert content == b'{"features":{},"version":2,"status":1}'
     assert znodes.decode_feature(content, 3) == FinalizedFeatures(agreed={}, epoch=3)

@@ -22,7 +22,7 @@ from kwire.log.inspection.inspection import Inspector
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import SharedLogSettings, load
 
-Told = dict[str, Any]
+Contents = dict[str, Any]
 
 INDEXES = (".index", ".timeindex", ".txnindex")
 
@@ -66,7 +66,7 @@ def reopened(log: Log, now_ms: int, *, whole: bool) -> Log:
     return opened(copy, log.config, now_ms=now_ms, recovery_point=point, start=start)
 
 
-def told(log: Log, stamps: Iterable[int]) -> Told:
+def contents_of(log: Log, stamps: Iterable[int]) -> Contents:
     """Everything, as plain values; `stamps` are the times that are looked up."""
     start, end = log.log_start_offset, log.log_end_offset
     headers = batches(log)
