@@ -1,4 +1,4 @@
-"""What classes of Apache Kafka 4.3.1 answer to drawn cases, a line each: kept, and asked anew."""
+"""Answers of Apache Kafka's classes to drawn cases, one per line: recorded ones, and fresh ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TIMEOUT_S: Final = 600
 
 
 def kept(answers: Path) -> list[str]:
-    """As they were once."""
+    """The recorded answers, of Apache Kafka 4.3.1."""
     lines = answers.read_text().splitlines()
     assert len(lines) == KEPT_LINES
     return lines
 
 
 def asked(program: Path, rng: random.Random, *arguments: str) -> list[str]:
-    """By a Java program, which is told a seed, how many cases it shall draw, and `arguments`."""
+    """Fresh answers of a Java program, which gets a seed, the number of cases, and `arguments`."""
     command = [str(java.executable()), "-cp", f"{libs()}/*", str(program)]
     drawn = [str(rng.getrandbits(60)), str(ASKED_LINES), *arguments]
     done = subprocess.run([*command, *drawn], capture_output=True, text=True, timeout=TIMEOUT_S)

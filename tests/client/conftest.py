@@ -1,4 +1,4 @@
-"""The client is tested against kwire and, where Java is, against Apache Kafka: it is for both."""
+"""Brokers for the client's tests: kwire and, where Java is installed, Apache Kafka."""
 
 from __future__ import annotations
 

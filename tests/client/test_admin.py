@@ -1,4 +1,4 @@
-"""Topics, settings, groups and offsets, as the command line asks for them."""
+"""Topics, settings, groups and offsets, by the calls that the command line makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection: which versions it agrees on, and what it makes of a broker that misbehaves."""
+"""One connection: the versions it chooses, and its errors about a broker that misbehaves."""
 
 from __future__ import annotations
 

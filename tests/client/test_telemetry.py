@@ -1,4 +1,4 @@
-"""Pushes as they are kept, decoded."""
+"""Decoding of the telemetry pushes that a broker kept."""
 
 from __future__ import annotations
 

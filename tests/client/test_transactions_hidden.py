@@ -1,4 +1,4 @@
-"""Readers of committed records do not see what was aborted; the broker lists it (KIP-98)."""
+"""Readers of committed records skip aborted batches, which the broker lists (KIP-98)."""
 
 from __future__ import annotations
 

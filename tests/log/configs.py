@@ -1,4 +1,4 @@
-"""Topic configs for tests of logs: Apache Kafka's defaults, but for what a test says."""
+"""Topic configs for tests of logs: Apache Kafka's defaults, except what a test sets."""
 
 from __future__ import annotations
 

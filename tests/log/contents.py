@@ -1,4 +1,4 @@
-"""All that a log tells of what is in it: to be compared with a plain list, or another opening."""
+"""Everything that a log answers about its contents, to compare with a plain list or another log."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def opened(
 
 
 def reopened(log: Log, now_ms: int, *, whole: bool) -> Log:
-    """What a broker finds that is started after this one was killed, in a copy of the files.
+    """A copy of the log, opened as by the broker that starts after this one was killed.
 
-    `whole` has it scan all, without any index; else it begins at the recovery point.
+    If `whole`, it is scanned without indexes; otherwise from the recovery point.
     """
     copy = log.dir.with_name("copy-0")
     shutil.rmtree(copy, ignore_errors=True)
@@ -67,11 +67,11 @@ def reopened(log: Log, now_ms: int, *, whole: bool) -> Log:
 
 
 def contents_of(log: Log, stamps: Iterable[int]) -> Contents:
-    """Everything, as plain values; `stamps` are the times that are looked up."""
+    """The answers as plain values; `stamps` are the times that are looked up."""
     start, end = log.log_start_offset, log.log_end_offset
     headers = batches(log)
     offsets = range(start, end)
-    # Whether an epoch without a record outlives a restart is not said, as in Kafka.
+    # As in Kafka, an epoch without a record may be forgotten by a restart.
     epochs = [entry for entry in log.epochs.entries if entry[1] < end]
     return {
         "bounds": (start, end, log.first_unstable_offset),

@@ -1,13 +1,13 @@
-"""A disk whose power can be cut at any moment, and what is left of it then.
+"""A disk whose power can be cut at any moment, and the files that survive the cut.
 
-`CrashingDisk` works on a real folder and remembers what its fsyncs made certain.  All else is there
-or not, as chance has it, within what POSIX allows and what a journal of names (ext4, XFS) orders:
+`CrashingDisk` works on a real folder and records what its fsyncs made durable.  Everything else
+survives by chance, within what POSIX allows and what a journal of names (ext4, XFS) orders:
 
-    contents    each write since the file's last fsync is there, in part, or not at all, and what
-                is missing before one that is there reads as zeros; a truncation comes before the
-                writes that followed it, or neither it nor they come
-    names       creations, renames and removals in a folder come in their order, up to some point
-                not before the folder's last fsync; folders know nothing of one another
+    contents    of each write since the file's last fsync all, a part or nothing survives; a lost
+                write before a surviving one reads as zeros; a truncation survives together with
+                the writes that followed it, or neither does
+    names       creations, renames and removals in a folder survive in their order, up to some
+                point not before the folder's last fsync; folders are independent of each other
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class LogModel(RuleBasedStateMachine):
 
     @staticmethod
     def with_records(epochs: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-        """Whether an epoch without a record outlives a restart is not said, as in Kafka."""
+        """As in Kafka, an epoch without a record may be forgotten by a restart."""
         return [entry for entry in epochs if entry[1] < end]
 
     @precondition(lambda self: self.records)

@@ -1,4 +1,4 @@
-"""A log whose folder gets another name goes on there, with every file it has or makes."""
+"""A log whose folder is renamed continues there, with its files and those it creates later."""
 
 from __future__ import annotations
 

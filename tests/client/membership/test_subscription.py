@@ -1,4 +1,4 @@
-"""What members of a group tell each other, and the range assignor."""
+"""Subscriptions and assignments of a group's members, and the range assignor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own cleaner, in a process that lives as long as the tests need it."""
+"""Apache Kafka's own cleaner, in a process that lives until the tests end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs to be cleaned: what hypothesis thinks up, written into a partition's folder."""
+"""Logs to clean: histories that hypothesis draws, written into a partition's folder."""
 
 from __future__ import annotations
 

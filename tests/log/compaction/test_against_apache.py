@@ -1,6 +1,6 @@
 """kwire's cleaner and that of Apache Kafka leave the same records of the same logs.
 
-hypothesis thinks up what is appended: keys of two lengths, none, and again; null values; every
+Hypothesis draws what is appended: keys of two lengths, none, and again; null values; every
 codec; producers in and out of transactions that commit and abort.  Two rounds are compared: one
 over everything, and a later one after more appends and after the delete horizons.
 """

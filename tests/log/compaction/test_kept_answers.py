@@ -1,8 +1,8 @@
-"""What Apache Kafka's cleaner left of fixed histories, kept: no Java is needed to hold kwire to it.
+"""kwire's cleaner leaves of fixed histories what Apache Kafka's left of them, recorded in a file.
 
-`apache_answers.txt` has a line for each seed: what two rounds left, as digests of what a reader can
-tell.  `pytest --rewrite tests/log/compaction/test_kept_answers.py` has Apache Kafka's cleaner write
-it anew; test_against_apache.py thinks up other histories each time.
+`apache_answers.txt` has a line for each seed: digests of what a reader sees after two rounds.
+`pytest --rewrite tests/log/compaction/test_kept_answers.py` writes the file again with Apache
+Kafka's cleaner.  test_against_apache.py compares both on other histories in each run.
 """
 
 from __future__ import annotations

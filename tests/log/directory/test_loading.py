@@ -123,7 +123,7 @@ LINES = {
 def test_each_log_is_loaded_with_its_own_checkpoint_lines(
     manager_of: MakeManager, append: Append, clock: Clock, tmp_path: Path, clean: bool
 ) -> None:
-    """Of those that there are; what is said of logs that are not there is known to be outdated."""
+    """Checkpoint lines of logs that do not exist are outdated, and are ignored."""
     keys = [("t", 0), ("t", 1), ("u", 0), ("v", 0)]
     manager = manager_of()
     for number, (topic, partition) in enumerate(keys):

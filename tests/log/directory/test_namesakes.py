@@ -1,8 +1,8 @@
-"""A topic that is deleted and made anew has nothing of the one before, and loses nothing to it.
+"""A topic that is created again under the name of a deleted one shares nothing with it.
 
-The checkpoints of a log directory name topics, but know no topic ids.  Hypothesis makes, deletes
-and makes anew, moves partitions between two directories, takes a disk away and brings it back, and
-stops, kills or cuts the power in the middle of any of it.
+The checkpoints of a log directory have the names of topics, but not their ids.  Hypothesis creates
+and deletes topics, moves partitions between two directories, removes a disk and restores it, and
+stops or kills the broker or cuts the power in the middle of any of these.
 """
 
 from __future__ import annotations

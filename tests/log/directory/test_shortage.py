@@ -1,7 +1,7 @@
 """A disk that is full for a while, and a process that lacks file descriptors for a while.
 
-What finds no room is refused with KAFKA_STORAGE_ERROR and leaves no trace; everything else is
-served, and when there is room again all is as if nothing had been.
+An append without room is refused with KAFKA_STORAGE_ERROR and changes nothing.  Everything else
+is served, and once there is room again the logs are as if the shortage had not happened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data directory that Apache Kafka wrote, and what it said of it while it ran."""
+"""A data directory that Apache Kafka wrote, and its answers about it while it ran."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rounds() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Directories (of the whole node, `data` below them) and what the broker said of the data."""
+    """Directories (the whole node's, with `data` below) and the broker's answers about the data."""
 
     stopped: Path
     killed: Path

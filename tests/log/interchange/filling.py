@@ -1,6 +1,6 @@
-"""Everything a data directory may hold, written by a stock client to whichever broker it is.
+"""Fills the data directory of either broker, by a stock client, with everything it may hold.
 
-Two sittings, with a restart of the broker in between where it counts leader epochs.
+This takes two runs, with a restart between them for a broker that counts leader epochs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a broker says of all it has: one flat dictionary, to be compared with another broker's."""
+"""A broker's answers about all its data: one flat dictionary, to compare with another broker's."""
 
 from __future__ import annotations
 

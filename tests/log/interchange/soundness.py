@@ -1,4 +1,4 @@
-"""Whether a directory is sound, and whether Apache Kafka had to say anything of it."""
+"""The problems of a data directory, and the warnings that Apache Kafka logged about it."""
 
 from __future__ import annotations
 

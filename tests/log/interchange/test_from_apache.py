@@ -1,6 +1,6 @@
 """kwire takes over a data directory of Apache Kafka 4.3.1 without loss or change.
 
-KWIRE_INTERCHANGE_ROUNDS says how much there is in it.
+KWIRE_INTERCHANGE_ROUNDS sets the amount of data.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Apache Kafka takes over a data directory of kwire without loss or change.
 
-After a clean stop Apache Kafka scans nothing and complains of nothing.
+After a clean stop Apache Kafka scans no log and logs no warning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.log.interchange.soundness import complaints, verified
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """A data directory after a clean stop of kwire, and what kwire said of it."""
+    """A data directory after a clean stop of kwire, and kwire's answers about it."""
 
     data_dir: Path
     seen: Seen

@@ -1,7 +1,7 @@
-"""Apache Kafka 3.9.2 with ZooKeeper, over a data directory that came from elsewhere.
+"""Apache Kafka 3.9.2 with ZooKeeper, started on a data directory that another broker wrote.
 
-The cluster's metadata is in ZooKeeper then, so what the directory's topics are is written there
-before the broker starts: as a backup of ZooKeeper would bring it back.
+Such a broker has its metadata in ZooKeeper, so the directory's topics are written there before it
+starts, as if a backup of ZooKeeper had been restored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batches that follow one which was refused for lack of disk space.
 
-All of it comes again, in order.  To say of any of it that it is out of order would have clients
-take a new epoch, by which what they have sent to other partitions is known no longer.
+The producer sends all of them again, in order.  If one were refused as out of order, the producer
+would take a new epoch, and its batches for other partitions would no longer be recognized.
 """
 
 from __future__ import annotations

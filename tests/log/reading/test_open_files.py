@@ -1,4 +1,4 @@
-"""Which files stay open where only so many may be: those that are used come round once more."""
+"""Which files stay open within a limit: those used since the last round are kept for one more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever happens to the machine, what was promised is there, and nothing that was never written.
+"""After any crash the logs have every promised record, and no record that was never written.
 
-Hypothesis drives a broker's logs: it appends, flushes, rolls, deletes, stops, kills the process and
-cuts the power, also in the middle of any of these, on a disk that forgets what was not fsynced.
+Hypothesis appends to a broker's logs, flushes, rolls and deletes, stops or kills the process and
+cuts the power, also in the middle of any of these, on a disk that may lose what was not fsynced.
 """
 
 from __future__ import annotations

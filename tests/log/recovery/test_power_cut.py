@@ -1,9 +1,9 @@
-"""What is left after the power went: all that was made durable, and nothing that never was.
+"""After a power cut a log has everything that was made durable, and nothing that was never written.
 
-`Disk` is a real folder that also knows, of each file, what its last fsync made certain, and of the
-folder, the order in which names came and went: file systems journal those, so that a later change
-never outlives an earlier one.  All else is there or not, as chance has it: contents of files in
-any order, cut anywhere or filled with zeros.
+`Disk` is a real folder.  It records what the last fsync of each file made durable, and the order of
+changes of names in the folder: file systems journal those, so that a later change never survives
+without an earlier one.  Everything else survives by chance: contents of files in any order, cut
+anywhere or filled with zeros.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`flush.ms` counts from a log's last flush, whoever made it."""
+"""`flush.ms` counts from a log's last flush, whatever caused that flush."""
 
 from __future__ import annotations
 

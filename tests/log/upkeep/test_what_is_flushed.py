@@ -1,4 +1,4 @@
-"""Which files a flush makes durable: what is not yet, by a plain list, and hardly more."""
+"""The files that a flush makes durable: all that a plain list names, and few others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of data as brokers leave them, without a broker."""
+"""Data folders as brokers leave them, written without a broker."""
 
 from __future__ import annotations
 

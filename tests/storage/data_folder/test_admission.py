@@ -1,4 +1,4 @@
-"""Who may serve a folder, and what the others are told."""
+"""Which process may serve a folder, and the errors for all others."""
 
 from __future__ import annotations
 

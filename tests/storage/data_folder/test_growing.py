@@ -1,4 +1,4 @@
-"""A folder for another number of brokers."""
+"""Preparing a data folder for another number of brokers."""
 
 from __future__ import annotations
 

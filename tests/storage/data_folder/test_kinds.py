@@ -1,4 +1,4 @@
-"""What a folder is, by the files in it."""
+"""The kind of a data folder, recognized by the files in it."""
 
 from __future__ import annotations
 

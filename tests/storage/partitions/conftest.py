@@ -1,4 +1,4 @@
-"""Brokers without sockets, as the tests of handlers have them."""
+"""Brokers without sockets."""
 
 from __future__ import annotations
 

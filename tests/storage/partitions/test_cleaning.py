@@ -1,7 +1,6 @@
-"""When the cleaner gets a turn, how many rounds go on at once, and what each is told.
+"""When the cleaner gets a turn, how many rounds run at once, and the settings of each.
 
-The cleaner itself is tested in tests/log/compaction; here one stands in that notes what it is
-asked.
+tests/log/compaction tests the cleaner itself; here a double records its calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Fetch of a consumer that has a `consumer_byte_rate`: what it may have, and what is counted."""
+"""A Fetch of a consumer with a `consumer_byte_rate`: its limit, and the bytes charged for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227), as Apache Kafka 4.3.1 was seen to keep them."""
+"""Incremental fetch sessions (KIP-227), which behave as observed of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flush.messages`: acknowledged means on disk, many at a time, and nobody waits but who must."""
+"""`flush.messages`: acknowledged records are on disk; producers share flushes and wait for them."""
 
 from __future__ import annotations
 

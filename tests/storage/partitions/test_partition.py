@@ -1,4 +1,4 @@
-"""A partition by itself: when what was written counts, and what a marker needs."""
+"""A partition by itself: its high watermark, its waiters, and the conditions of a marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a Fetch that waits is woken: once enough may be there, or where waiting is in vain."""
+"""A waiting Fetch is woken once there may be enough bytes, or once waiting is useless."""
 
 from __future__ import annotations
 

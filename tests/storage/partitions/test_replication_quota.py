@@ -1,4 +1,4 @@
-"""How replication's throttles count; the clock is an argument."""
+"""The rates that the throttles of replication measure; the clock is an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk has no room for a while, with clients at work."""
+"""The disk is full for a while, with clients at work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Disks that fail under a broker at work: what its clients are told, what goes on, what is kept.
+"""Disks that fail under a broker at work: the errors for clients, what still works, what is kept.
 
-That a full directory answers KAFKA_STORAGE_ERROR, the others go on, partitions of a directory that
-is offline at start are not made anew elsewhere, and that new ones are: as Apache Kafka 4.3.1 does.
+As in Apache Kafka 4.3.1, a full directory answers KAFKA_STORAGE_ERROR while the others are served.
+Partitions of a directory that is offline at the start are not created elsewhere; new ones are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folders of topics that nobody knows: they are kept, and no new topic has anything of them."""
+"""Folders of topics that are not in the metadata are kept, and no new topic uses them."""
 
 from __future__ import annotations
 

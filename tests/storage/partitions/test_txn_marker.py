@@ -1,4 +1,4 @@
-"""The marker that ends a transaction: what is written, and when it counts."""
+"""The marker that ends a transaction: its bytes, and when its writer reports it as written."""
 
 from __future__ import annotations
 
