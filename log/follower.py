@@ -59,7 +59,7 @@ class _Run:
     """Consecutive batches of one leader epoch that go into one segment with one write.
 
     The epoch is written before the batches, so a disk error in either step changes nothing.  The
-    producer state is updated right after the write: it knows of every batch in the log.
+    producer state is updated right after the write: it covers every batch in the log.
     """
 
     def __init__(self, log: Log, view: memoryview, now_ms: int) -> None:
@@ -78,7 +78,7 @@ class _Run:
         if first < self._next_offset or header.last_offset < first:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"a batch from {first} on, but the log goes on at {self._next_offset}",
+                f"a batch from {first} on, but the log continues at {self._next_offset}",
             )
         if (
             self._headers

@@ -59,8 +59,8 @@ class PlainBatches:
     ) -> bool:
         """Whether a client's batch is plain, apart from its CRC, which the caller checks.
 
-        A batch that is not plain may still be valid.  This is one expression, as it is on the path
-        of every Produce.
+        A batch that is not plain may still be valid.  This is one expression because
+        every Produce evaluates it.
         """
         base, length, _, magic, _, attributes, delta, first_ms, max_ms, pid, _, seq, count = header
         return (

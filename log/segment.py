@@ -385,9 +385,9 @@ class Segment:
         return 0 if entry_timestamp < 0 else self.floor_position(offset)
 
     def _time_entry(self, number: int) -> tuple[int, int]:
-        """An entry of the time index as it is, or the last of a new index if it cannot be right.
+        """An entry of the time index, or the last one of a rebuilt index if that entry is invalid.
 
-        (-1, base offset) for one that is not there.
+        (-1, base offset) if there is no such entry.
         """
         if not self.size_bytes:
             return NO_TIMESTAMP, self.base_offset

@@ -142,7 +142,7 @@ class Cluster:
         )
 
     def node(self, node_id: int, role: str = "") -> Connection:
-        """The connection to a broker for a `role`; each role has a connection of its own.
+        """The connection to a broker for a `role`; each role has its own connection.
 
         A fetch that waits for records delays all later requests on its connection.  So fetchers and
         group members have their own connections, as in the Java client.
@@ -204,7 +204,7 @@ class Cluster:
         return grouped
 
     def forget_leader(self, topic: str) -> None:
-        """Drop the cached metadata of a topic, so that its leaders are asked for when needed."""
+        """Drop the cached metadata of a topic; its leaders are looked up again when needed."""
         self.topics.pop(topic, None)
 
     def coordinator_id(self, group_id: str) -> int:

@@ -1,7 +1,7 @@
 """A survey of all brokers of a cluster at one moment.
 
-Each broker is asked on a thread and a connection of its own, so a broker that hangs costs one
-timeout only, in which the others answer.
+Each broker is queried on its own thread and connection, so all brokers that hang together cost one
+timeout.
 """
 
 from __future__ import annotations

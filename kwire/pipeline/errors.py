@@ -7,7 +7,7 @@ import re
 CONDITION = re.compile(r"^((?:[A-Z]\w*: )?)\[[A-Z][A-Z0-9_.]*\] ")
 SQLSTATE = re.compile(r"[.\s]*\bSQLSTATE: \w+")
 """Spark's error codes, which stand before and after the readable sentence."""
-RAISED = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*): (?P<said>.+)$", re.MULTILINE)
+RAISED = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*): (?P<message>.+)$", re.MULTILINE)
 """The last line of a Python traceback; errors of Spark's Python workers contain one."""
 SPARK_CLASS = re.compile(r"^(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)):\s*", re.MULTILINE)
 
@@ -49,8 +49,8 @@ def sentence_of(error: BaseException) -> str:
     """
     text = str(error)
     causes = [line.split(":", 1)[1] for line in text.splitlines() if line.startswith("Caused by:")]
-    if not causes and (said := _raised(text)):
-        return said
+    if not causes and (message := _raised(text)):
+        return message
     line = next(iter((causes[-1:] or [text])[0].strip().splitlines()), type(error).__name__)
     line = CONDITION.sub(r"\1", SPARK_CLASS.sub(r"\1: ", line.strip()))
     return SQLSTATE.sub("", line).strip(" ;")
@@ -66,11 +66,15 @@ def _raised(text: str) -> str | None:
     if not raised:
         return None
     last = raised[-1]
-    if last["name"] == ModuleNotFoundError.__name__ and (missing := NO_MODULE.match(last["said"])):
+    if last["name"] == ModuleNotFoundError.__name__ and (
+        missing := NO_MODULE.match(last["message"])
+    ):
         return (
             f"the Python of Spark's workers has no {missing['module']}: install it there, or name"
             " a Python that has it in PYSPARK_PYTHON before the session is made"
         )
     return (
-        last["said"] if last["module"].startswith("kwire.") else f"{last['name']}: {last['said']}"
+        last["message"]
+        if last["module"].startswith("kwire.")
+        else f"{last['name']}: {last['message']}"
     )

@@ -154,8 +154,8 @@ def _found_again(settings: Mapping[str, str], where: str) -> Mapping[str, str]:
 
     With other settings about jars (repositories, exclusions, further jars), Spark's resolver runs.
     """
-    said = {name for name in settings if name == JARS or name.startswith(f"{JARS}.")}
-    known = jars.known(settings[PACKAGES].split(",")) if said == {PACKAGES} else None
+    jar_settings = {name for name in settings if name == JARS or name.startswith(f"{JARS}.")}
+    known = jars.known(settings[PACKAGES].split(",")) if jar_settings == {PACKAGES} else None
     if known is None or not where.startswith("local"):
         return settings
     rest = {name: value for name, value in settings.items() if name != PACKAGES}

@@ -2,7 +2,7 @@
 
 Records are copied as they are.  Their timestamps are relative to the batch's base timestamp, which
 therefore stays, unless it becomes the delete horizon (KIP-534): then each record gets a new delta.
-Kafka writes the base timestamp anew each time; readers see the same.
+Kafka computes the base timestamp again each time; readers see the same timestamps.
 """
 
 from __future__ import annotations

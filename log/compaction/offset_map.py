@@ -1,13 +1,14 @@
 """Finds the last record of each key, within a limit of memory.
 
-The dirty part of a log is read from its end: the first record of a key that is met is its last one.
-So it is enough to remember which keys were met, and the offsets of the records to keep; the older
-records of a key, which are most, cost one look into a set.  Kafka reads forwards into a hash table
+The dirty part of a log is read backwards, so the first record found of a key is its last one.
+Only the keys found and the offsets of the records to keep are held in memory; the older records of
+a key, which are most, cost one lookup in a set.  Kafka reads forwards into a hash table
 of MD5 sums; an interpreter's table costs 70 to 100 bytes a key against Kafka's 24, so a log with
 very many keys takes more passes.
 
-When memory is full at `first_offset`, what is before it is filtered by the keys met so far, and the
-next pass goes on from there.  Keys of up to 23 bytes are kept as they are and cannot be confused.
+When memory is full at `first_offset`, the records before it are filtered by the keys found so far,
+and the next pass continues from there.  Keys of up to 23 bytes are stored whole, so two of them are
+never taken for one.
 """
 
 from __future__ import annotations

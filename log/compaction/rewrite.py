@@ -1,8 +1,7 @@
 """One pass over one log: collects the keys of its dirty part, then filters it group by group.
 
-Nothing of the log is changed: each group becomes a `.cleaned` segment beside it, and putting that
-in its place is for whoever owns the log (`swap.py`).  Needs nothing but paths and settings, so it
-runs in a process of its own.
+The log itself is not changed: each group becomes a `.cleaned` segment beside it, which the log's
+owner swaps in (`swap.py`).  A pass needs only paths and settings, so it runs in a separate process.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each job waits in a thread for one answer of the worker.  Between jobs the loop swaps cleaned
 segments in.  If the log is truncated or deleted, or loses segments meanwhile, the round is dropped;
-segments that were swapped in by then are valid.
+segments that were swapped in before remain valid.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The identity of log directories: checks, writes or recovers their `meta.properties`.
 
-    what is found                            what is done
-    nothing, in a directory without logs     it is new: the file is written
-    nothing, or what cannot be understood,   recovered, and a warning says so, where kwire's own
-    in a directory that is in use            metadata or another directory knows the cluster
-    nothing, and nobody knows the cluster    its logs become a new cluster's, and a warning says so
-    what cannot be understood, likewise      refused
+    the file        the directory      the cluster id        what is done
+    missing         without logs       any                   the file is written
+    missing         with logs          known from elsewhere  the file is written, with a warning
+    missing         with logs          unknown               written for a new cluster; a warning
+    invalid         any                known from elsewhere  the file is written, with a warning
+    invalid         any                unknown               refused
 
-The version that is found is kept: Apache Kafka with ZooKeeper takes version 0 only.
+"Elsewhere" is kwire's own metadata or another directory.  An existing file keeps its version:
+Apache Kafka with ZooKeeper takes version 0 only.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def settle(
     """Check or write `meta.properties` in all directories; returns the cluster id.
 
     `remembered` is the cluster id in kwire's own metadata, `new_cluster_id` is for a first start.
-    LogDirError if a directory belongs to another node, to another cluster than the others, or to
-    nobody can tell whom.
+    LogDirError if a directory belongs to another node or to another cluster than the others, or if
+    its file is invalid and the cluster id is not known from elsewhere.
     """
     found = [_look(directory) for directory in directories]
     _check_node(found, node_id)
@@ -61,7 +62,7 @@ def settle(
         raise LogDirError(f"the log.dirs belong to several clusters: {sorted(map(str, clusters))}")
     cluster_id = clusters.pop() if clusters else remembered
     for each in found:
-        _tell(each, cluster_id, new_cluster_id)
+        _log_recovery(each, cluster_id, new_cluster_id)
     cluster_id = cluster_id or new_cluster_id
     for each in found:
         wanted = _wanted(each.known, node_id, cluster_id, zookeeper=zookeeper)
@@ -86,23 +87,23 @@ def _check_node(found: Iterable[_Found], node_id: int) -> None:
             )
 
 
-def _tell(each: _Found, cluster_id: str | None, new_cluster_id: str) -> None:
+def _log_recovery(each: _Found, cluster_id: str | None, new_cluster_id: str) -> None:
     """Log a missing or invalid file and its recovery.  Raises LogDirError if that is impossible."""
     path, trouble = each.directory.path / FILE_NAME, each.trouble
     if trouble is not None and cluster_id is None:
         raise LogDirError(
             f"{trouble}, and nothing else tells which cluster the directory belongs to: put the "
-            "file back, or remove it to have the logs go on as a new cluster's"
+            "file back, or remove it to use the logs in a new cluster"
         )
     if trouble is not None:
-        _logger.warning("%s; written anew for cluster %s", trouble, cluster_id)
+        _logger.warning("%s; written again for cluster %s", trouble, cluster_id)
     elif each.known is None and each.directory.folders():
         if cluster_id is not None:
-            _logger.warning("%s is missing; written anew for cluster %s", path, cluster_id)
+            _logger.warning("%s is missing; written again for cluster %s", path, cluster_id)
         else:
             _logger.warning(
                 "%s is missing, and nothing else tells which cluster the logs beside it belong to:"
-                " they go on as those of a new one, %s",
+                " they are used in a new cluster, %s",
                 path,
                 new_cluster_id,
             )

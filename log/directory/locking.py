@@ -1,11 +1,11 @@
 """The lock of a data folder: a POSIX lock on its `.lock`, as Apache Kafka's brokers take it.
 
-Whoever writes to a folder holds it: a broker in each of its log directories, the process that
-keeps the metadata of `kwire serve --brokers` and `kwire cluster up` in the folder that holds those
-of their brokers.  The kernel releases it when the process ends, in whatever way.
+A broker locks each of its log directories.  The process that keeps the metadata for `kwire serve
+--brokers` or `kwire cluster up` locks the folder with the brokers' folders.  The kernel releases a
+lock when the process ends, in whatever way.
 
-A POSIX lock keeps out other processes only, so a set holds what this process has locked.  A forked
-child holds none of its parent's locks.
+A POSIX lock excludes other processes only, so `_locked_here` has the folders that this process has
+locked.  A forked child holds none of its parent's locks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FolderLock:
         self._file = file
 
     def release(self) -> None:
-        """Release the lock.  The file stays: to remove it would be a race."""
+        """Release the lock.  The file stays, because its removal would be a race."""
         if self._file is not None:
             self._file = None
             _locked_here.pop(self._real_path, None)
@@ -60,15 +60,15 @@ class FolderLock:
 def holder_of(descriptor: int) -> int | None:
     """The id of the process that holds the lock on this open file.
 
-    None if it cannot be known: nobody holds it any more, or a process of another PID namespace or
-    another machine does.
+    None if it cannot be known: it was released meanwhile, or its holder is in another PID
+    namespace or on another machine.
     """
     if sys.platform == "linux":  # struct flock: type, whence, start, len, pid
-        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        query = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
     elif sys.platform == "darwin":  # struct flock: start, len, pid, type, whence
-        asked = struct.pack("qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-        _, _, pid, kind, _ = struct.unpack("qqihh", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        query = struct.pack("qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        _, _, pid, kind, _ = struct.unpack("qqihh", fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
     else:
         return None
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None

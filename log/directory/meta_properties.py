@@ -7,7 +7,7 @@ Apache Kafka 4 (and 3.9 with KRaft) writes version 1, Apache Kafka 3.9 with ZooK
     cluster.id=AAAAAAAAQACEAgAAAAAAAA           cluster.id=…
     directory.id=ZFL20n1uLxPHnVaA9v9t3w         (absent)
 
-It is a Java properties file: comment lines start with # or !, as no key that is asked for does.
+It is a Java properties file: comment lines start with # or !, as none of the keys read here does.
 """
 
 from __future__ import annotations

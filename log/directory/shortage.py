@@ -1,12 +1,12 @@
-"""Shortages: errors that pass, as the disk is full or the process can open no more files.
+"""Shortages: temporary errors, such as a full disk or a lack of file descriptors.
 
 Apache Kafka takes a log directory out of service for them as for any other failure, and a broker
-that has lost its last one halts: somebody makes room and starts it again. This one refuses what it
-has no room for with the same error code, KAFKA_STORAGE_ERROR, which clients retry, and goes on
-when there is room. A step that may be refused so must leave the log as it was. That is so of
-appends, rolls and truncations alike: a follower that has to cut its log tries again.
+without a directory left halts, until somebody makes room and starts it again.  kwire refuses what
+it has no room for with the same error code, KAFKA_STORAGE_ERROR, which clients retry, and continues
+when there is room.  A refused step must leave the log unchanged: an append, a roll, or the
+truncation of a follower, which the follower repeats.
 
-A failed fsync is never of these, whatever its error says: what it was to save may be lost.
+A failed fsync is never a shortage, whatever its error code: its data may be lost.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _of_batch(position: int, header: BatchHeader, batch: bytes) -> Entry:
         crc_holds = True
     except CorruptBatch:
         crc_holds = False
-    told: Entry = {
+    entry: Entry = {
         "batch": f"{header.base_offset}-{header.last_offset}",
         "records": header.records_count,
         "position": position,
@@ -105,14 +105,14 @@ def _of_batch(position: int, header: BatchHeader, batch: bytes) -> Entry:
         "crc": "holds" if crc_holds else "DOES NOT HOLD",
     }
     if header.producer_id >= 0:
-        told |= {
+        entry |= {
             "producer_id": header.producer_id,
             "producer_epoch": header.producer_epoch,
             "base_sequence": header.base_sequence,
             "transactional": header.is_transactional,
             "control": header.is_control,
         }
-    return told
+    return entry
 
 
 def _offset_index(path: Path) -> Iterator[Entry]:

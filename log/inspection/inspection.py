@@ -1,8 +1,8 @@
 """Checks files on disk: a segment with its indexes, a partition's folder, a log directory.
 
-Nothing is changed, and nothing need be running or stopped: each check names the file, the place
-and what does not hold there.  What a broker mends by itself when it starts (the tail of a segment
-after a kill, an index that is missing) is told all the same.
+The checks change nothing, and the broker may be running or not.  Each problem has the file, the
+place and the broken rule.  Problems that a starting broker repairs (the tail of a segment after a
+kill, a missing index) are reported as well.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ the log:
 If the broker dies between the two steps, the next start finds the copy and the deleted folder of
 the same hex digits, and does step 2.  If it dies before step 1, the next start continues the copy,
 provided that it is of the same topic and has the same batches as the log.  If the old log is lost
-with its disk, the copy is served, as it is the only one (Kafka's abandoned future logs).
+with its disk, the copy is served instead (Kafka's abandoned future logs).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_lost_meta_properties_are_recovered_with_a_warning(
         assert f"cluster.id={CLUSTER}\n" in lost.read_text()
         (warning, *_) = caplog.messages
         assert str(lost) in warning
-        assert f"written anew for cluster {CLUSTER}" in warning
+        assert f"written again for cluster {CLUSTER}" in warning
 
 
 def test_unknown_cluster_of_a_used_directory_is_refused_or_new(
@@ -96,7 +96,7 @@ def test_unknown_cluster_of_a_used_directory_is_refused_or_new(
     assert lost.read_text() == "garbage"
     lose(lost, None)
     assert manager.identify(1, "new") == "new"
-    assert "they go on as those of a new one, new" in caplog.text
+    assert "they are used in a new cluster, new" in caplog.text
 
 
 def test_first_start_logs_no_warning(
