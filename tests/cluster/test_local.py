@@ -261,10 +261,10 @@ async def test_closing_the_store_completes_a_running_write(
     begun, go_on = threading.Event(), threading.Event()
     append = ChangeLog._append
 
-    def slow(log: ChangeLog, said: bytes) -> None:
+    def slow(log: ChangeLog, value: bytes) -> None:
         begun.set()
         assert go_on.wait(PATIENCE_S)
-        append(log, said)
+        append(log, value)
 
     monkeypatch.setattr(ChangeLog, "_append", slow)
     async with trio.open_nursery() as nursery:
@@ -332,8 +332,8 @@ async def test_new_store_takes_a_given_cluster_id(tmp_path: Path) -> None:
     assert (await reloaded(path)).cluster_id == "AAAAAAAAQACEAgAAAAAAAA"
 
 
-def line(said: object) -> bytes:
-    body = json.dumps(said).encode()
+def line(value: object) -> bytes:
+    body = json.dumps(value).encode()
     return b"%08x %s\n" % (crc32c(body), body)
 
 

@@ -165,7 +165,7 @@ async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_un
 
 
 @pytest.mark.parametrize(
-    "told",
+    "line",
     [
         b"",
         encoded({"begin": {"cluster_id": "c", "lines": 2}}),
@@ -174,10 +174,10 @@ async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_un
     ],
 )
 async def test_broker_does_not_join_a_holder_that_ends_during_the_snapshot(
-    told: bytes, monkeypatch: pytest.MonkeyPatch
+    line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
-    await theirs.send_all(told)
+    await theirs.send_all(line)
     await theirs.send_eof()
 
     async def connect(path: str) -> object:

@@ -39,7 +39,7 @@ class Pieces:
 
 async def read(pieces: list[bytes], error: Exception | None = None) -> list[JsonObject]:
     stream: Any = Pieces(pieces, error)
-    return [said async for said in lines(stream)]
+    return [message async for message in lines(stream)]
 
 
 @pytest.mark.parametrize("size_bytes", [1, 2, 7, 4096, 1 << 20])

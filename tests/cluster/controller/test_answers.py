@@ -151,8 +151,8 @@ def states() -> list[Any]:
 
 def check(lines: Iterable[Line]) -> None:
     """Compare lines with the recorded ones, except for leader epochs."""
-    for told, expected in zip(lines, kept(), strict=True):
-        line = json.loads(json.dumps(told))
+    for answered, expected in zip(lines, kept(), strict=True):
+        line = json.loads(json.dumps(answered))
         for topic_partition, state in expected["then"].items():
             theirs, ours = state[LEADER_EPOCH], line["then"][topic_partition][LEADER_EPOCH]
             assert 0 <= ours <= theirs, (line["asked"], topic_partition)
@@ -179,8 +179,8 @@ class MetadataStage(ZooKeeperStage):
         return reply
 
     def _check_told(self, topic: str, index: int, kind: int) -> None:
-        (told,) = super().ask(MetadataRequest([MetadataRequestTopic(name=topic)])).topics
-        partition = {each.partition_index: each for each in told.partitions}[index]
+        (answered,) = super().ask(MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+        partition = {each.partition_index: each for each in answered.partitions}[index]
         live = partition.replica_nodes[:1] if kind == PREFERRED else partition.isr_nodes
         assert partition.leader_id in live, (topic, partition)
         self.elected += 1

@@ -107,16 +107,16 @@ def elected(state: ControllerState, kind: int, *wanted: tuple[str, int]) -> list
 
 
 @pytest.mark.parametrize(
-    ("topic_partition", "said"),
+    ("topic_partition", "message"),
     [(("t", 3), "No such partition as t-3"), (("n", 0), "No such topic as n")],
 )
 def test_election_of_an_unknown_topic_or_partition_names_it(
-    topic_partition: tuple[str, int], said: str
+    topic_partition: tuple[str, int], message: str
 ) -> None:
     [result] = elected(controller_state(LED), elections.PREFERRED, topic_partition)
     assert (result.error_code, result.error_message) == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        said,
+        message,
     )
 
 
@@ -238,8 +238,8 @@ def test_every_request_has_the_controllers_and_the_brokers_epoch() -> None:
     assert len(sent) == 2 + 3 + 1
     for each in sent:
         request: Any = each.request
-        said = (request.controller_id, request.controller_epoch, request.broker_epoch)
-        assert said == (1, 9, EPOCH + each.broker_id)
+        epochs = (request.controller_id, request.controller_epoch, request.broker_epoch)
+        assert epochs == (1, 9, EPOCH + each.broker_id)
 
 
 # -- deletions

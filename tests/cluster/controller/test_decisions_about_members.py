@@ -55,8 +55,8 @@ def marked(*partitions: PartitionImage, away: int | None = None) -> ControllerSt
 
 
 def disk_failed(error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> LeaderAndIsrResponse:
-    told = [LeaderAndIsrPartitionError("", 0, error)]
-    return LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
+    failed = [LeaderAndIsrPartitionError("", 0, error)]
+    return LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, failed)])
 
 
 # -- the ISR

@@ -167,12 +167,14 @@ def test_unknown_election_type_is_refused_for_every_partition_and_the_request() 
     request = ElectLeadersRequest(2, [TopicPartitions("t", [0, 4]), TopicPartitions("n", [1])])
     effects = elections.elect_leaders(state, request)
     assert effects.decisions == []
-    said = (ErrorCode.INVALID_REQUEST, "Unknown election type 2")
+    refusal = (ErrorCode.INVALID_REQUEST, "Unknown election type 2")
     assert effects.reply == ElectLeadersResponse(
         error_code=ErrorCode.INVALID_REQUEST,
         replica_election_results=[
-            ReplicaElectionResult("t", [PartitionResult(0, *said), PartitionResult(4, *said)]),
-            ReplicaElectionResult("n", [PartitionResult(1, *said)]),
+            ReplicaElectionResult(
+                "t", [PartitionResult(0, *refusal), PartitionResult(4, *refusal)]
+            ),
+            ReplicaElectionResult("n", [PartitionResult(1, *refusal)]),
         ],
     )
     effects = elections.elect_leaders(state, ElectLeadersRequest(2, None))

@@ -38,14 +38,14 @@ def test_broker_with_a_new_epoch_does_not_join_the_isr(
     cluster.settle(anew=False)
     local = cluster.brokers[1].hosted[PARTITION]
     request = alter_partition(1, cluster.brokers[1].epoch, 0, local, [1])
-    told: list[AlterPartitionResponse] = []
-    term.take(term.machine.alter_partition(request), told.append)
+    replies: list[AlterPartitionResponse] = []
+    term.take(term.machine.alter_partition(request), replies.append)
     term.work()
-    local.partition_epoch = told[0].topics[0].partitions[0].partition_epoch
+    local.partition_epoch = replies[0].topics[0].partitions[0].partition_epoch
     request = alter_partition(1, cluster.brokers[1].epoch, 0, local, [1, 2])
     partition = cluster.brokers[2].epoch
     epoch = -1 if behind is None else partition - behind
     request.topics[0].partitions[0].new_isr_with_epochs[1] = BrokerState(2, epoch)
-    term.take(term.machine.alter_partition(request), told.append)
+    term.take(term.machine.alter_partition(request), replies.append)
     term.work()
-    assert told[1].topics[0].partitions[0].error_code == error
+    assert replies[1].topics[0].partitions[0].error_code == error

@@ -130,8 +130,8 @@ def test_departure_is_sent_at_once_if_no_partition_changes() -> None:
     effects = publish_broker_changes(state, UnregisterBroker(1))
     assert (effects.decisions, effects.then) == ([], None)
     assert update_metadata_sent(effects.requests) == {2: [PARTITION], 3: [PARTITION]}
-    told = requests_of_kind(effects.requests, UpdateMetadataRequest)[2]
-    assert [each.id for each in told.live_brokers] == [2, 3]
+    update = requests_of_kind(effects.requests, UpdateMetadataRequest)[2]
+    assert [each.id for each in update.live_brokers] == [2, 3]
 
 
 def test_departure_sends_nothing_itself_if_all_partitions_change() -> None:

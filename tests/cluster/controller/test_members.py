@@ -47,22 +47,22 @@ def work(cluster: Cluster) -> None:
 
 def shut_down(cluster: Cluster, broker_id: int, *, epoch: int | None = None) -> ErrorCode:
     epoch = cluster.brokers[broker_id].epoch if epoch is None else epoch
-    told: list[ControlledShutdownResponse] = []
+    replies: list[ControlledShutdownResponse] = []
     request = ControlledShutdownRequest(broker_id, epoch)
-    term_of(cluster).take(term_of(cluster).machine.controlled_shutdown(request), told.append)
+    term_of(cluster).take(term_of(cluster).machine.controlled_shutdown(request), replies.append)
     while term_of(cluster).queue:
         term_of(cluster).work()
-    return ErrorCode(told[0].error_code)
+    return ErrorCode(replies[0].error_code)
 
 
 def proposed(cluster: Cluster, leader: int, isr: list[int]) -> ErrorCode:
     """The answer to a leader that proposes an ISR in its current epochs."""
-    local, told = cluster.brokers[leader].hosted[PARTITION], list[AlterPartitionResponse]()
+    local, replies = cluster.brokers[leader].hosted[PARTITION], list[AlterPartitionResponse]()
     request = alter_partition(leader, cluster.brokers[leader].epoch, 0, local, isr)
-    term_of(cluster).take(term_of(cluster).machine.alter_partition(request), told.append)
+    term_of(cluster).take(term_of(cluster).machine.alter_partition(request), replies.append)
     while term_of(cluster).queue:
         term_of(cluster).work()
-    answer = told[0].topics[0].partitions[0]
+    answer = replies[0].topics[0].partitions[0]
     if not answer.error_code:
         local.isr, local.partition_epoch = tuple(answer.isr), answer.partition_epoch
     return ErrorCode(answer.error_code)
@@ -206,16 +206,16 @@ def test_broker_that_restarted_during_its_shutdown_stays_in_the_isr(cluster: Clu
 
 def test_isr_is_changed_only_by_its_leader_in_its_current_epoch(cluster: Cluster) -> None:
     local = cluster.brokers[1].hosted[PARTITION]
-    told: list[AlterPartitionResponse] = []
+    replies: list[AlterPartitionResponse] = []
     machine = term_of(cluster).machine
     for broker_id, epoch in [(2, 0), (1, -1)]:
         request = alter_partition(
             broker_id, cluster.brokers[broker_id].epoch + epoch, 0, local, [broker_id]
         )
-        term_of(cluster).take(machine.alter_partition(request), told.append)
+        term_of(cluster).take(machine.alter_partition(request), replies.append)
         work(cluster)
-    assert told[0].topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
-    assert told[1].error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert replies[0].topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert replies[1].error_code == ErrorCode.STALE_BROKER_EPOCH
     assert partition_state(cluster).isr == (1, 2)
 
 

@@ -101,8 +101,8 @@ def test_absent_replica_is_neither_online_nor_reachable() -> None:
 
 def test_replica_on_a_failed_disk_is_not_elected_when_the_leader_leaves() -> None:
     state = controller_state(LED)
-    told = [LeaderAndIsrPartitionError("", 0, ErrorCode.KAFKA_STORAGE_ERROR)]
-    response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
+    partition_errors = [LeaderAndIsrPartitionError("", 0, ErrorCode.KAFKA_STORAGE_ERROR)]
+    response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, partition_errors)])
     liveness.leader_and_isr_answered(state, 2, response)
     change = liveness._remove_replica(state, 1, PARTITION, state.image)
     assert change is not None

@@ -310,9 +310,9 @@ def test_replication_factor_must_stay_on_request_and_counts_targets() -> None:
 def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> None:
     partition = replace(MOVING, leader=3, isr=(3,))
     state = controller_state(partition)
-    error, said = refused(state, None)
+    error, message = refused(state, None)
     assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert said == (
+    assert message == (
         "Unable to change the replicas of t-0: nobody in sync would be left to lead it."
     )
     change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: "true"})

@@ -119,17 +119,17 @@ def test_leader_and_isr_groups_partitions_by_topic_for_each_broker() -> None:
     batch.add_leader_and_isr([3, 1], ("t", 2))
     batch.add_leader_and_isr([1], ("s", 0))
     batch.add_leader_and_isr([1], ("t", 1))
-    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
+    sent = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [
             (topic.topic_name, topic.topic_id, [each.partition_index for each in states])
             for topic in request.topic_states
             if (states := topic.partition_states)
         ]
-        for broker_id, request in told.items()
+        for broker_id, request in sent.items()
     } == {1: [("s", b"s" * 16, [0]), ("t", b"t" * 16, [1, 2])], 3: [("t", b"t" * 16, [2])]}
-    assert [each.broker_id for each in told[1].live_leaders] == [1, 2, 3]
-    assert [each.broker_id for each in told[3].live_leaders] == [1]
+    assert [each.broker_id for each in sent[1].live_leaders] == [1, 2, 3]
+    assert [each.broker_id for each in sent[3].live_leaders] == [1]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_leader_and_isr_is_new_if_any_addition_says_so(
     batch = BrokerRequestBatch(controller_state(LED))
     batch.add_leader_and_isr([1, 2], PARTITION, new=first)
     batch.add_leader_and_isr([1], PARTITION, new=second)
-    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
-    new = {each: told[each].topic_states[0].partition_states[0].is_new for each in (1, 2)}
+    sent = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
+    new = {each: sent[each].topic_states[0].partition_states[0].is_new for each in (1, 2)}
     assert new == {1: is_new, 2: first}
 
 
@@ -174,8 +174,8 @@ def test_live_leader_has_its_inter_broker_address() -> None:
     batch = BrokerRequestBatch(state)
     batch.add_leader_and_isr([3], PARTITION)
     batch.add_leader_and_isr([3], ("t", 1))
-    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)[3]
-    assert told.live_leaders == [LeaderAndIsrLiveLeader(1, "in", 2)]
+    sent = requests_of_kind(batch.requests(), LeaderAndIsrRequest)[3]
+    assert sent.live_leaders == [LeaderAndIsrLiveLeader(1, "in", 2)]
 
 
 @pytest.mark.parametrize("how_far", ["asked", "done"])
@@ -187,10 +187,10 @@ def test_deleted_replica_gets_no_leader_and_isr(how_far: str) -> None:
     batch = BrokerRequestBatch(state)
     for index in (0, 1):
         batch.add_leader_and_isr([2, 3], ("t", index))
-    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
+    sent = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [each.partition_index for each in request.topic_states[0].partition_states]
-        for broker_id, request in told.items()
+        for broker_id, request in sent.items()
     } == {2: [1], 3: [0, 1]}
 
 
@@ -288,9 +288,9 @@ def test_update_metadata_without_viewers_sends_nothing() -> None:
 def test_update_metadata_without_partitions_sends_live_brokers_to_all() -> None:
     batch = BrokerRequestBatch(controller_state(LED))
     batch.add_update_metadata(())
-    told = requests_of_kind(batch.requests(), UpdateMetadataRequest)
-    assert {each: request.topic_states for each, request in told.items()} == {1: [], 2: [], 3: []}
-    assert [each.id for each in told[1].live_brokers] == [1, 2, 3]
+    sent = requests_of_kind(batch.requests(), UpdateMetadataRequest)
+    assert {each: request.topic_states for each, request in sent.items()} == {1: [], 2: [], 3: []}
+    assert [each.id for each in sent[1].live_brokers] == [1, 2, 3]
 
 
 def test_member_without_registration_is_no_live_broker() -> None:

@@ -83,9 +83,9 @@ def test_lost_broker_among_a_thousand_costs_only_its_own_partitions() -> None:
     cluster, making_s = timed(lambda: Followed(image))
     with collector_paused():  # as the driver does
         effects, begin_s = timed(cluster.machine.start)
-    told = [each.request for each in effects.requests]
-    assert sum(isinstance(each, LeaderAndIsrRequest) for each in told) == BROKERS
-    del effects, told
+    sent = [each.request for each in effects.requests]
+    assert sum(isinstance(each, LeaderAndIsrRequest) for each in sent) == BROKERS
+    del effects, sent
     (changes, requests), death_s = timed(lambda: cluster.lose(500))
     concerned = len(cluster.machine.state.hosted[500])
     assert changes == concerned == TOPICS * PARTITIONS * REPLICAS // BROKERS

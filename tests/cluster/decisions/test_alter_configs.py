@@ -369,8 +369,8 @@ async def test_logger_levels_are_set_reset_and_checked(
         assert logger.level == logging.NOTSET
         assert await admin.alter(LOGGER, "1", (logger.name, SET, "DEBUG")) == OK
         assert logger.level == logging.DEBUG
-        told = await admin.config(LOGGER, "1", logger.name)
-        assert (told.value, told.config_source, told.config_type) == ("DEBUG", 6, 0)
+        described = await admin.config(LOGGER, "1", logger.name)
+        assert (described.value, described.config_source, described.config_type) == ("DEBUG", 6, 0)
         assert await admin.alter(LOGGER, "1", (logger.name, DELETE, None)) == OK
         assert logger.level == logging.NOTSET
         for edit, error, message in (

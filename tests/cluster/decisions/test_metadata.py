@@ -140,9 +140,9 @@ async def test_topic_ids_before_version_12_fail_the_request(
     async with open_admin() as admin:
         await admin.make("a")
         topic_id = admin.broker.image.topics["a"].id
-        for name, told in ((None, ""), ("a", "a")):
+        for name, answered_name in ((None, ""), ("a", "a")):
             response = await ask(admin, [MetadataRequestTopic(topic_id, name)], version)
-            assert outcomes(response) == [(told, ErrorCode.INVALID_REQUEST)]
+            assert outcomes(response) == [(answered_name, ErrorCode.INVALID_REQUEST)]
             assert response.topics[0].topic_id == topic_id
             assert (response.brokers, response.cluster_id) == ([], None)
 
@@ -213,8 +213,8 @@ async def test_delay_of_created_topics_is_limited_in_number(
         await joined(admin)
         wanted = named(*(f"t{number}" for number in range(HIDDEN_MAX + 5)))
         await ask(admin, wanted, 12)
-        told = [error for _, error in outcomes(await ask(admin, wanted, 12))]
-        assert told.count(ErrorCode.NONE) == 5
+        errors = [error for _, error in outcomes(await ask(admin, wanted, 12))]
+        assert errors.count(ErrorCode.NONE) == 5
 
 
 async def test_metadata_creates_no_topics_if_auto_creation_is_off(open_admin: OpenAdmin) -> None:

@@ -85,17 +85,17 @@ def test_renewal_extends_the_expiry_up_to_the_maximum() -> None:
 def test_renewal_and_expiry_refuse_other_principals_and_expired_tokens(
     token_id: str | None, principal: str, now_ms: int, renewal: int, expiry: int
 ) -> None:
-    told = []
+    outcomes = []
     for decision in (
         TokenRenewal(token_id, principal, 10, LIFETIMES, now_ms),
         TokenExpiry(token_id, principal, 10, now_ms),
     ):
         try:
             decision.decide(IMAGE)
-            told.append(ErrorCode.NONE)
+            outcomes.append(ErrorCode.NONE)
         except Refusal as refusal:
-            told.append(refusal.error)
-    assert told == [renewal, expiry]
+            outcomes.append(refusal.error)
+    assert outcomes == [renewal, expiry]
 
 
 def test_owner_sets_the_expiry_or_removes_the_token() -> None:

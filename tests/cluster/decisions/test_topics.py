@@ -39,13 +39,13 @@ async def test_created_topic_is_answered_and_stored(open_admin: OpenAdmin, tmp_p
             "1073741824",
             5,
         )
-        (told,) = (await admin.metadata("a")).topics
-        assert told.topic_id == made.topic_id
-        assert [each.leader_id for each in told.partitions] == [1, 1, 1]
+        (listed,) = (await admin.metadata("a")).topics
+        assert listed.topic_id == made.topic_id
+        assert [each.leader_id for each in listed.partitions] == [1, 1, 1]
         assert (tmp_path / "data" / "a-2").is_dir()
     async with open_admin() as admin:
-        (told,) = (await admin.metadata("a")).topics
-        assert told.topic_id == made.topic_id
+        (listed,) = (await admin.metadata("a")).topics
+        assert listed.topic_id == made.topic_id
         assert (await admin.config(TOPIC, "a", "retention.ms")).value == "7"
         partition = admin.broker.hosted.get("a", 2)
         assert partition is not None

@@ -24,14 +24,14 @@ def test_each_version_equals_a_dict_with_the_same_changes(steps: list[tuple[str,
     made = PersistentMap[int, int]()
     plain: dict[int, int] = {}
     versions = [(made, dict(plain))]
-    for kind, said in steps:
-        if isinstance(said, dict):
-            made = made.having(said.items())
-            plain |= said
+    for kind, change in steps:
+        if isinstance(change, dict):
+            made = made.having(change.items())
+            plain |= change
         else:
-            assert isinstance(said, list), kind
-            made = made.without(said)
-            for key in said:
+            assert isinstance(change, list), kind
+            made = made.without(change)
+            for key in change:
                 plain.pop(key, None)
         versions.append((made, dict(plain)))
     for version, expected in versions:

@@ -92,6 +92,6 @@ def _make_admin(zookeeper: ZooKeeperProcess, chroot: str, mechanism: str) -> Non
     salted = salted_password(mechanism, "admin-secret", salt, 4096)
     text = credential_of(mechanism, salted, salt, 4096).text
     path = f"{chroot}/config/{entity_key({USER: 'admin'})[1]}"
-    said = f'{{"version":1,"config":{{"{mechanism}":"{text}"}}}}'
+    content = f'{{"version":1,"config":{{"{mechanism}":"{text}"}}}}'
     with zookeeper_client(zookeeper.address) as client:
-        client.create(path, said.encode(), makepath=True)
+        client.create(path, content.encode(), makepath=True)

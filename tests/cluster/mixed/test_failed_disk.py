@@ -67,9 +67,9 @@ def break_disk(directory: Path) -> set[int]:
 
 def in_sync(cluster: Mixed) -> dict[int, frozenset[int]]:
     """The ISR of each partition with a leader; empty while brokers report different states."""
-    said = [cluster.topic(number, "t") or [] for number in cluster.up]
-    agreed = all(each == said[0] for each in said)
-    ours = zip(itertools.count(), said[0], strict=False)
+    partitions = [cluster.topic(number, "t") or [] for number in cluster.up]
+    agreed = all(each == partitions[0] for each in partitions)
+    ours = zip(itertools.count(), partitions[0], strict=False)
     return {index: isr for index, (leader, _, isr) in ours if agreed and leader in isr}
 
 

@@ -154,16 +154,16 @@ def _produced(pair: Secured) -> set[int | None]:
             "sasl.password": PASSWORD,
         }
     )
-    told: set[int | None] = set()
+    error_codes: set[int | None] = set()
     for partition in (0, 1):
         producer.produce(
             "t",
             b"value",
             partition=partition,
-            on_delivery=lambda error, _: told.add(error.code() if error else None),
+            on_delivery=lambda error, _: error_codes.add(error.code() if error else None),
         )
     assert producer.flush(PATIENCE_S) == 0
-    return told
+    return error_codes
 
 
 @pytest.mark.long

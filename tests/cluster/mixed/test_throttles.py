@@ -102,8 +102,8 @@ def measured(cluster: Mixed, broker: int, name: str, until_bytes: int) -> float:
 def rates_of(cluster: Mixed, broker: int) -> set[str]:
     """The throttle rates of a broker, as it reports them."""
     with cluster.client(broker) as client:
-        told = describe_configs(client, Resource(ResourceType.BROKER, str(broker)), OF_BROKER)
-        return {each.name for each in told if each.config_source == Source.DYNAMIC_BROKER}
+        described = describe_configs(client, Resource(ResourceType.BROKER, str(broker)), OF_BROKER)
+        return {each.name for each in described if each.config_source == Source.DYNAMIC_BROKER}
 
 
 @pytest.mark.parametrize("controller", [OURS, THEIRS])

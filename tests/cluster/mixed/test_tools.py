@@ -67,13 +67,13 @@ def _cancelled(cluster: Mixed, tool: Tool, name: str, directory: Path) -> None:
     path = _plan(directory, {(name, 0): [1, 3]})
     tool(REASSIGNMENT, "--reassignment-json-file", path, "--execute", "--throttle", "1000")
     until(lambda: cluster.state(name)[1] == (1, 3, 2), "moving")
-    said = tool(REASSIGNMENT, "--reassignment-json-file", path, "--verify")
-    assert f"Reassignment of partition {name}-0 is still in progress" in said
+    output = tool(REASSIGNMENT, "--reassignment-json-file", path, "--verify")
+    assert f"Reassignment of partition {name}-0 is still in progress" in output
     tool(REASSIGNMENT, "--reassignment-json-file", path, "--cancel")
     cluster.all_say(name, [(1, (1, 2), frozenset((1, 2)))])
     back = _plan(directory, {(name, 0): [1, 2]})
-    said = tool(REASSIGNMENT, "--reassignment-json-file", back, "--verify")
-    assert f"Reassignment of partition {name}-0 is completed" in said
+    output = tool(REASSIGNMENT, "--reassignment-json-file", back, "--verify")
+    assert f"Reassignment of partition {name}-0 is completed" in output
     assert cluster.read(name, 1, MOVED) == values
     tool(TOPICS, "--delete", "--topic", name)
     cluster.all_say(name, None)
@@ -100,8 +100,8 @@ def _by_tools(cluster: Mixed, tool: Tool, name: str, directory: Path) -> None:
     plan = {(name, 0): [1, 2, 3], (name, 1): [2, 3, 1]}
     _reassign(tool, directory, plan)
     until(lambda: _first_two(cluster, name) == [(1, 2, 3), (2, 3, 1)], "moved back")
-    said = tool(REASSIGNMENT, "--reassignment-json-file", _plan(directory, plan), "--verify")
-    assert said.count("is completed") == 2
+    output = tool(REASSIGNMENT, "--reassignment-json-file", _plan(directory, plan), "--verify")
+    assert output.count("is completed") == 2
     until(lambda: all(isr == ALL for _, _, isr in cluster.topic(1, name) or ()), "in sync")
     tool(ELECTION, "--election-type", "PREFERRED", "--all-topic-partitions")
     until(
@@ -132,8 +132,10 @@ def _reassign(tool: Tool, directory: Path, plan: dict[tuple[str, int], list[int]
 
 def _first_two(cluster: Mixed, name: str) -> list[tuple[int, ...]]:
     """The replicas of the first two partitions; none while brokers report different ones."""
-    said = [[each[1] for each in cluster.topic(number, name) or ()][:2] for number in cluster.up]
-    return said[0] if all(each == said[0] for each in said) else []
+    replicas = [
+        [each[1] for each in cluster.topic(number, name) or ()][:2] for number in cluster.up
+    ]
+    return replicas[0] if all(each == replicas[0] for each in replicas) else []
 
 
 BRIEF = {

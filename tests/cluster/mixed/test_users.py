@@ -69,9 +69,9 @@ def test_user_created_at_either_broker_logs_in_at_both(pair: Secured) -> None:
                 user,
                 {(SCRAM, PASSWORD): False, (SCRAM, "new"): True, (SCRAM_512, "other"): True},
             )
-            told = {user: {SCRAM: 6000, SCRAM_512: 4096}}
+            wanted = {user: {SCRAM: 6000, SCRAM_512: 4096}}
             until(
-                lambda: [describe_users(each, [user]) for each in (ours, theirs)] == [told] * 2,  # noqa: B023 - at once
+                lambda: [describe_users(each, [user]) for each in (ours, theirs)] == [wanted] * 2,  # noqa: B023 - at once
                 "told of",
             )
             remove_passwords(ours, [user], SCRAM)

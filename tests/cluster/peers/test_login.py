@@ -77,20 +77,20 @@ async def test_peer_logs_in_by_each_mechanism(tmp_path: Path, mechanism: str) ->
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "told"),
+    ("mechanism", "reason"),
     [
         ("PLAIN", "it refuses the login: Authentication failed: Invalid username or password"),
         ("SCRAM-SHA-512", "it refuses the login: Authentication failed during authentication"),
     ],
 )
 async def test_peer_with_a_wrong_password_gets_the_reason(
-    tmp_path: Path, mechanism: str, told: str
+    tmp_path: Path, mechanism: str, reason: str
 ) -> None:
     async with running_broker(tmp_path, SERVING) as broker:
         await add_user(broker, "alice", "alice-secret")
         options = 'username="alice" password="hidden"'
         peer = Asker(port_of(broker), mechanism, options).peer
-        with closing(peer), pytest.raises(PeerError, match=told) as failure:
+        with closing(peer), pytest.raises(PeerError, match=reason) as failure:
             await peer.call(MetadataRequest(topics=[]))
         assert "hidden" not in str(failure.value)
 

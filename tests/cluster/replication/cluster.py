@@ -191,7 +191,7 @@ class Controller:
         await self.answers.wait()
         topics = []
         for topic in request.topics:
-            told = ResponseTopicData(topic.topic_id)
+            result = ResponseTopicData(topic.topic_id)
             for asked in topic.partitions:
                 assert asked.leader_epoch <= self.state.leader_epoch
                 answer = ResponsePartitionData(asked.partition_index, self.refusal)
@@ -204,8 +204,8 @@ class Controller:
                     answer.leader_epoch = self.state.leader_epoch
                     answer.isr = list(self.state.isr)
                     answer.partition_epoch = self.state.partition_epoch
-                told.partitions.append(answer)
-            topics.append(told)
+                result.partitions.append(answer)
+            topics.append(result)
         return AlterPartitionResponse(topics=topics)
 
     async def tell_brokers(self) -> None:
@@ -224,7 +224,7 @@ class Controller:
         state = self.state
         states = []
         if state.replicas:
-            told = UpdateMetadataPartitionState(
+            partition_state = UpdateMetadataPartitionState(
                 partition_index=0,
                 controller_epoch=self.epoch,
                 leader=state.leader,
@@ -233,7 +233,7 @@ class Controller:
                 zk_version=state.partition_epoch,
                 replicas=list(state.replicas),
             )
-            states = [UpdateMetadataTopicState(self.topic, self.topic_id, [told])]
+            states = [UpdateMetadataTopicState(self.topic, self.topic_id, [partition_state])]
         request = UpdateMetadataRequest(
             controller_id=9, controller_epoch=self.epoch, topic_states=states, live_brokers=live
         )
@@ -268,7 +268,7 @@ class Controller:
         """Send LeaderAndIsr with the present state; returns the request's or partition's error."""
         state = self.state
         door = self._door_of(state.leader) if state.leader in self.recorders else 0
-        told = LeaderAndIsrPartitionState(
+        partition_state = LeaderAndIsrPartitionState(
             partition_index=0,
             controller_epoch=self.epoch,
             leader=state.leader,
@@ -282,7 +282,7 @@ class Controller:
             controller_id=9,
             controller_epoch=self.epoch,
             broker_epoch=broker_epoch,
-            topic_states=[LeaderAndIsrTopicState(self.topic, self.topic_id, [told])],
+            topic_states=[LeaderAndIsrTopicState(self.topic, self.topic_id, [partition_state])],
             live_leaders=[LeaderAndIsrLiveLeader(state.leader, "127.0.0.1", door)],
         )
         answer = await self.ask(number, request, 7, LeaderAndIsrResponse)
@@ -326,8 +326,8 @@ class Controller:
             topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, batch)])],
         )
         answer = await self.ask(number, request, 9, ProduceResponse)
-        told = answer.responses[0].partition_responses[0]
-        return told.error_code, told.base_offset
+        result = answer.responses[0].partition_responses[0]
+        return result.error_code, result.base_offset
 
     async def offset(self, number: int, timestamp: int) -> int:
         """The log end offset (-1) or log start offset (-2) of a broker's log, by ListOffsets."""
@@ -336,9 +336,9 @@ class Controller:
             topics=[ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, -1, timestamp)])],
         )
         answer = await self.ask(number, request, 5, ListOffsetsResponse)
-        told = answer.topics[0].partitions[0]
-        assert not told.error_code
-        return told.offset
+        result = answer.topics[0].partitions[0]
+        assert not result.error_code
+        return result.offset
 
     async def delete_records(
         self, number: int, offset: int, timeout_ms: int = 60_000
@@ -347,8 +347,8 @@ class Controller:
         topic = DeleteRecordsTopic(self.topic, [DeleteRecordsPartition(0, offset)])
         request = DeleteRecordsRequest([topic], timeout_ms)
         answer = await self.ask(number, request, 2, DeleteRecordsResponse)
-        told = answer.topics[0].partitions[0]
-        return told.error_code, told.low_watermark
+        result = answer.topics[0].partitions[0]
+        return result.error_code, result.low_watermark
 
     def configure_topic(self, **configs: str) -> None:
         """Set exactly these configs of the topic at all brokers."""
@@ -376,8 +376,8 @@ class Controller:
 def configure(member: Member, kind: ConfigResourceType, name: str, **configs: str) -> None:
     """Set configs of a topic or of the broker, as its metadata store would."""
     before = member.broker.image
-    told = {setting.replace("_", "."): text for setting, text in configs.items()}
-    after = before.with_configs(kind, name, told)
+    values = {setting.replace("_", "."): text for setting, text in configs.items()}
+    after = before.with_configs(kind, name, values)
     member.broker.metadata.apply(after, delta_between(before, after))
 
 

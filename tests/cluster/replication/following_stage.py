@@ -211,8 +211,8 @@ def diverging(index: int, epoch: int, end_offset: int) -> PartitionData:
 
 def epoch_ends(ends: dict[int, tuple[int, int]]) -> OffsetForLeaderEpochResponse:
     """An OffsetForLeaderEpoch response, by partition: (epoch, end offset)."""
-    told = [EpochEnd(ErrorCode.NONE, index, epoch, end) for index, (epoch, end) in ends.items()]
-    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(TOPIC, told)])
+    results = [EpochEnd(ErrorCode.NONE, index, epoch, end) for index, (epoch, end) in ends.items()]
+    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(TOPIC, results)])
 
 
 def requested_partitions(call: Call) -> dict[int, FetchPartition]:

@@ -266,23 +266,23 @@ def comparable(reply: Any) -> str:  # noqa: ANN401 - any response
     errors = list(reply.partition_errors) if hasattr(reply, "partition_errors") else []
     for topic in getattr(reply, "topics", ()):
         errors += topic.partition_errors
-    told = sorted((each.topic_name, each.partition_index, each.error_code) for each in errors)
+    outcomes = sorted((each.topic_name, each.partition_index, each.error_code) for each in errors)
     ids = sorted(topic.topic_id for topic in getattr(reply, "topics", ()))
-    return f"{reply.error_code} {told} {ids}"
+    return f"{reply.error_code} {outcomes} {ids}"
 
 
 async def answers(port: int, broker_epoch: int) -> list[tuple[str, int, str]]:
-    told = []
+    outcomes = []
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         client = RawClient(stream)
         for step in steps(broker_epoch):
             assert step.request.API_KEY is not None
             kind = response_class(step.request.API_KEY)
             reply: Any = await client.ask(step.request, step.version, kind)
-            told.append(
+            outcomes.append(
                 (f"{type(step.request).__name__}: {step.name}", step.version, comparable(reply))
             )
-    return told
+    return outcomes
 
 
 async def test_controller_requests_are_answered_as_by_apache_kafka(
@@ -292,6 +292,6 @@ async def test_controller_requests_are_answered_as_by_apache_kafka(
     expected = await answers(apache.port, broker_epoch)
     async with cluster(tmp_path, APACHE) as controller:
         controller.members[APACHE].host.broker_epoch = broker_epoch
-        told = await answers(controller.port_of(APACHE), broker_epoch)
-    different = [pair for pair in zip(told, expected, strict=True) if pair[0] != pair[1]]
+        outcomes = await answers(controller.port_of(APACHE), broker_epoch)
+    different = [pair for pair in zip(outcomes, expected, strict=True) if pair[0] != pair[1]]
     assert not different, "\n".join(f"{one}\n    Apache Kafka {two[2]}" for one, two in different)

@@ -37,25 +37,25 @@ def told_error(response: LeaderAndIsrResponse) -> ErrorCode:
 
 
 def leads(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.send_leader_and_isr(
+    reply = stage.send_leader_and_isr(
         {0: 1}, 9, controller_epoch=controller_epoch, broker_epoch=broker_epoch
     )
-    if told.error_code:
-        assert told_error(told) == told.error_code, "of the request, and of each partition"
-    return ErrorCode(told.error_code)
+    if reply.error_code:
+        assert told_error(reply) == reply.error_code, "of the request, and of each partition"
+    return ErrorCode(reply.error_code)
 
 
 def deletes(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.send_stop_replica(
+    reply = stage.send_stop_replica(
         0, -1, delete=True, controller_epoch=controller_epoch, broker_epoch=broker_epoch
     )
-    assert bool(told.partition_errors) == (not told.error_code)
-    return ErrorCode(told.error_code)
+    assert bool(reply.partition_errors) == (not reply.error_code)
+    return ErrorCode(reply.error_code)
 
 
 def shows(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.send_update_metadata(controller_epoch=controller_epoch, broker_epoch=broker_epoch)
-    return ErrorCode(told.error_code)
+    reply = stage.send_update_metadata(controller_epoch=controller_epoch, broker_epoch=broker_epoch)
+    return ErrorCode(reply.error_code)
 
 
 def state(stage: FollowingStage) -> tuple[object, ...]:
@@ -151,8 +151,8 @@ async def test_stop_replica_is_fenced_only_by_an_earlier_leader_epoch(
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 3)
         call = await stage.next_request(FetchRequest)
-        told = stage.send_stop_replica(0, leader_epoch, delete=delete)
-        assert told.partition_errors[0].error_code == error
+        reply = stage.send_stop_replica(0, leader_epoch, delete=delete)
+        assert reply.partition_errors[0].error_code == error
         broker = stage.broker.broker
         assert broker is not None
         left = {0, 1} if error or not delete else {1}
@@ -166,9 +166,9 @@ async def test_stop_replica_is_fenced_only_by_an_earlier_leader_epoch(
 async def test_stop_replica_of_an_unknown_partition_is_no_error(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         for delete in (True, False):
-            [told] = stage.send_stop_replica(4, 3, delete=delete).partition_errors
-            assert (told.topic_name, told.partition_index) == (TOPIC, 4)
-            assert told.error_code == ErrorCode.NONE
+            [reply] = stage.send_stop_replica(4, 3, delete=delete).partition_errors
+            assert (reply.topic_name, reply.partition_index) == (TOPIC, 4)
+            assert reply.error_code == ErrorCode.NONE
 
 
 # -- the leader epochs that LeaderAndIsr names
@@ -201,8 +201,8 @@ async def test_next_registration_accepts_the_same_leader_epoch_but_no_earlier_on
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 3)
         stage.broker.manager.step_down()
-        told = stage.send_leader_and_isr(
+        reply = stage.send_leader_and_isr(
             {0: LEADER}, leader_epoch, broker_epoch=stage.broker.epoch + 1
         )
-        assert told_error(told) == error
+        assert told_error(reply) == error
         assert stage.partition().following == (not error)

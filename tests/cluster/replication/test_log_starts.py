@@ -46,19 +46,19 @@ async def test_delete_records_waits_for_a_lagging_live_follower_and_not_for_a_de
         # It is a replica, out of sync or not.
         assert await controller.delete_records(1, 2, 300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         await until(lambda: starts(controller) == {1: 2, 2: 2, 3: 0})
-        told: list[tuple[int, int]] = []
+        answers: list[tuple[int, int]] = []
 
         async def delete() -> None:
-            told.append(await controller.delete_records(1, 3))
+            answers.append(await controller.delete_records(1, 3))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(delete)
             await until(lambda: starts(controller) == {1: 3, 2: 3, 3: 0})
-            assert told == []
+            assert answers == []
             controller.state.leader_epoch += 1
             for number in (1, 2, 3):
                 assert await controller.tell(number) == ErrorCode.NONE
-        assert told == [(ErrorCode.NONE, 3)]
+        assert answers == [(ErrorCode.NONE, 3)]
         await controller.end(3)
         await controller.tell_brokers()
         assert await controller.delete_records(1, 4) == (ErrorCode.NONE, 4)

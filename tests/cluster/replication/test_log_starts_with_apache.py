@@ -51,8 +51,8 @@ async def test_log_that_starts_within_a_batch_is_replicated_with_apache_kafka(
         await controller.elect(leader, [leader], [APACHE, KWIRE], only=[leader])
         assert await controller.produce(leader, b"a", b"b", b"c") == (ErrorCode.NONE, 0)
         # The other is alive, and a replica: it is waited for.
-        told = await controller.delete_records(leader, 1, 500)
-        assert told == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        reply = await controller.delete_records(leader, 1, 500)
+        assert reply == (ErrorCode.REQUEST_TIMED_OUT, -1)
         await controller.tell(other)
         await until_both_are(controller, 1, 3)
         assert await controller.delete_records(leader, 2) == (ErrorCode.NONE, 2)

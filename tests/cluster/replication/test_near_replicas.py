@@ -51,9 +51,9 @@ async def test_consumer_is_redirected_to_the_replica_in_its_rack(tmp_path: Path)
         await controller.elect(1, [1, 2, 3])
         await controller.produce(1, b"x")
         await controller.until_equal(1, 2, 3)
-        told = await fetch(controller, 1, "b", wait_ms=100)
-        assert (told.preferred_read_replica, size_of(told)) == (2, 0)
-        assert (told.high_watermark, told.log_start_offset) == (1, 0)
+        reply = await fetch(controller, 1, "b", wait_ms=100)
+        assert (reply.preferred_read_replica, size_of(reply)) == (2, 0)
+        assert (reply.high_watermark, reply.log_start_offset) == (1, 0)
         there = await fetch(controller, 2, "b")
         assert there.error_code == ErrorCode.NONE
         assert size_of(there) > 0
@@ -87,5 +87,5 @@ async def test_consumer_reads_from_the_leader_without_a_replica_selector(tmp_pat
         controller.racks = {1: "a", 2: "b"}
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"x")
-        told = await fetch(controller, 1, "b")
-        assert (told.preferred_read_replica, size_of(told) > 0) == (-1, True)
+        reply = await fetch(controller, 1, "b")
+        assert (reply.preferred_read_replica, size_of(reply) > 0) == (-1, True)

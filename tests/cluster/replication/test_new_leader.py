@@ -53,8 +53,8 @@ async def test_idempotent_producer_continues_its_sequence_at_the_next_leader(
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         for sequence in (0, 2, 4):
-            told = await controller.produce_batch(1, batch(sequence))
-            assert told == (ErrorCode.NONE, sequence)
+            reply = await controller.produce_batch(1, batch(sequence))
+            assert reply == (ErrorCode.NONE, sequence)
         await controller.until_equal(1, 2)
         if restarted:
             await controller.end(2)

@@ -38,23 +38,23 @@ TOPICS_BY_NAME = 12
 
 
 def error_of(answer: LeaderAndIsrResponse) -> ErrorCode:
-    told = answer.topics[0].partition_errors[0].error_code
-    return ErrorCode(answer.error_code or told)
+    outcome = answer.topics[0].partition_errors[0].error_code
+    return ErrorCode(answer.error_code or outcome)
 
 
 async def test_request_of_an_earlier_controller_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         assert error_of(stage.send_leader_and_isr({0: 1}, 1, controller_epoch=5)) == ErrorCode.NONE
-        told = stage.send_leader_and_isr({0: LEADER}, 2, controller_epoch=4)
-        assert error_of(told) == ErrorCode.STALE_CONTROLLER_EPOCH
+        outcome = stage.send_leader_and_isr({0: LEADER}, 2, controller_epoch=4)
+        assert error_of(outcome) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert (stage.partition().leader, stage.partition().leader_epoch) == (1, 1)
 
 
 async def test_request_to_an_earlier_registration_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: 1}, 1)
-        told = stage.send_leader_and_isr({0: LEADER}, 2, broker_epoch=stage.broker.epoch - 1)
-        assert error_of(told) == ErrorCode.STALE_BROKER_EPOCH
+        outcome = stage.send_leader_and_isr({0: LEADER}, 2, broker_epoch=stage.broker.epoch - 1)
+        assert error_of(outcome) == ErrorCode.STALE_BROKER_EPOCH
         assert stage.partition().is_leader
 
 
@@ -65,8 +65,8 @@ async def test_repeated_leader_and_isr_changes_nothing(tmp_path: Path) -> None:
         leading = stage.partition().leading
         assert leading is not None
         leading.settled((1, 2), 4)
-        told = stage.send_leader_and_isr({0: 1}, 1, isr=(1,))
-        assert error_of(told) == ErrorCode.STALE_CONTROLLER_EPOCH
+        outcome = stage.send_leader_and_isr({0: 1}, 1, isr=(1,))
+        assert error_of(outcome) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert (stage.partition().isr, stage.partition().partition_epoch) == ((1, 2), 4)
 
 
@@ -108,19 +108,19 @@ def leader_with_a_waiting_producer(stage: FollowingStage) -> tuple[list[ErrorCod
     partition, changes = stage.partition(), list[bool]()
     stage.broker.led = lambda changed: changes.append(changed.is_leader)
     append(partition)
-    told: list[ErrorCode] = []
-    partition.when_replicated(1, told.append)
-    return told, changes
+    outcomes: list[ErrorCode] = []
+    partition.when_replicated(1, outcomes.append)
+    return outcomes, changes
 
 
 async def test_stepping_down_leader_answers_waiting_requests_and_reports_the_change(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        told, changes = leader_with_a_waiting_producer(stage)
+        outcomes, changes = leader_with_a_waiting_producer(stage)
         partition = stage.partition()
         stage.broker.manager.step_down()
-        assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
+        assert (outcomes, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
         assert (partition.is_leader, partition.leading) == (False, None)
 
 
@@ -129,12 +129,12 @@ async def test_leader_that_becomes_a_follower_answers_waiting_requests(
     tmp_path: Path, leader: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        told, changes = leader_with_a_waiting_producer(stage)
+        outcomes, changes = leader_with_a_waiting_producer(stage)
         stage.send_leader_and_isr({0: leader}, 2)
-        assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
+        assert (outcomes, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
         assert stage.partition().leading is None
         stage.send_leader_and_isr({0: 1}, 3, isr=(1,))
-        assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
+        assert outcomes == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -153,8 +153,8 @@ async def test_stop_replica_with_an_earlier_leader_epoch_is_refused(
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 2)
-        told = stage.send_stop_replica(0, 1, delete=True)
-        assert told.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+        outcome = stage.send_stop_replica(0, 1, delete=True)
+        assert outcome.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
         await stage.next_request(FetchRequest)
         assert (
             stage.send_stop_replica(0, -2, delete=True).partition_errors[0].error_code
@@ -250,18 +250,18 @@ async def led_partition(stage: FollowingStage) -> Partition:
 async def test_follower_fetches_records_above_the_high_watermark(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_partition(stage)
-        told = await fetch(stage, 2, last_epoch=1)
-        assert (told.error_code, told.high_watermark) == (ErrorCode.NONE, 0)
-        assert told.records
+        outcome = await fetch(stage, 2, last_epoch=1)
+        assert (outcome.error_code, outcome.high_watermark) == (ErrorCode.NONE, 0)
+        assert outcome.records
         assert partition.high_watermark == 2, "what it fetched before it has"
 
 
 async def test_fetch_of_a_diverging_follower_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_partition(stage)
-        told = await fetch(stage, 3, last_epoch=1)
-        assert told.diverging_epoch is not None
-        assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (1, 2)
+        outcome = await fetch(stage, 3, last_epoch=1)
+        assert outcome.diverging_epoch is not None
+        assert (outcome.diverging_epoch.epoch, outcome.diverging_epoch.end_offset) == (1, 2)
         assert partition.high_watermark == 0
 
 
@@ -281,8 +281,8 @@ async def test_fetch_in_another_leader_epoch_does_not_count_as_progress(
 async def test_fetch_beyond_the_log_end_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_partition(stage)
-        told = await fetch(stage, 7)
-        assert told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        outcome = await fetch(stage, 7)
+        assert outcome.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert partition.high_watermark == 0
         assert partition.leading is not None
         follower = partition.leading.follower(FOLLOWER)
@@ -299,10 +299,10 @@ async def test_waiting_fetch_counts_as_progress_only_on_arrival(
         assert partition.leading is not None
         follower = partition.leading.follower(FOLLOWER)
         assert follower is not None
-        told: list[PartitionData] = []
+        answers: list[PartitionData] = []
 
         async def wait_for_much() -> None:
-            told.append(await fetch(stage, 3, last_epoch=3, max_wait_ms=2000, min_bytes=1000))
+            answers.append(await fetch(stage, 3, last_epoch=3, max_wait_ms=2000, min_bytes=1000))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait_for_much)
@@ -312,9 +312,9 @@ async def test_waiting_fetch_counts_as_progress_only_on_arrival(
                 await trio.sleep(0.3)
                 append(partition)
                 await wait_all_tasks_blocked()
-        assert told[0].records
-        said = (follower.last_fetch_ms, follower.leader_end_offset, follower.log_end_offset)
-        assert said == (fetched_ms, 3, 3)
+        assert answers[0].records
+        progress = (follower.last_fetch_ms, follower.leader_end_offset, follower.log_end_offset)
+        assert progress == (fetched_ms, 3, 3)
         assert follower.last_caught_up_ms == fetched_ms
 
 
@@ -352,9 +352,9 @@ async def test_fetch_that_names_epoch_zero_is_checked_for_divergence(tmp_path: P
         await stage.answer(call, fetched(data(0, batch(0, 0))))
         stage.send_leader_and_isr({0: 1}, 3)
         append(stage.partition())
-        told = await fetch(stage, 2, last_epoch=0)
-        assert told.diverging_epoch is not None
-        assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (0, 1)
+        outcome = await fetch(stage, 2, last_epoch=0)
+        assert outcome.diverging_epoch is not None
+        assert (outcome.diverging_epoch.epoch, outcome.diverging_epoch.end_offset) == (0, 1)
 
 
 # -- a leader that refuses

@@ -35,17 +35,17 @@ async def test_stepping_down_answers_waiting_requests(tmp_path: Path) -> None:
         await controller.stop_replica(2, delete=False)
         leader = controller.members[1]
         partition, broker = leader.partition(), leader.broker
-        told: dict[str, int] = {}
+        answers: dict[str, int] = {}
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_produce, controller, told)
-            nursery.start_soon(_delete_records, controller, told)
-            nursery.start_soon(_fetch, controller, told)
+            nursery.start_soon(_produce, controller, answers)
+            nursery.start_soon(_delete_records, controller, answers)
+            nursery.start_soon(_fetch, controller, answers)
             await until(lambda: partition.log_end_offset == 2 and is_waited_for(broker, TOPIC))
             await until(lambda: partition.log_start_offset == 1)
-            assert told == {}
+            assert answers == {}
             leader.host.changes.clear()
             manager_of(leader).step_down()
-        assert told == dict.fromkeys(
+        assert answers == dict.fromkeys(
             ("produce", "fetch", "delete records"), ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
         assert leader.host.changes == [False]
@@ -100,18 +100,18 @@ async def test_request_to_the_lost_registration_is_refused(tmp_path: Path) -> No
         assert leader.partition().is_leader
 
 
-async def _produce(controller: Controller, told: dict[str, int]) -> None:
-    told["produce"], _ = await controller.produce(1, b"b")
+async def _produce(controller: Controller, answers: dict[str, int]) -> None:
+    answers["produce"], _ = await controller.produce(1, b"b")
 
 
-async def _delete_records(controller: Controller, told: dict[str, int]) -> None:
+async def _delete_records(controller: Controller, answers: dict[str, int]) -> None:
     asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 1)])
     request = DeleteRecordsRequest(topics=[asked], timeout_ms=60_000)
     answer = await controller.ask(1, request, 2, DeleteRecordsResponse)
-    told["delete records"] = answer.topics[0].partitions[0].error_code
+    answers["delete records"] = answer.topics[0].partitions[0].error_code
 
 
-async def _fetch(controller: Controller, told: dict[str, int]) -> None:
+async def _fetch(controller: Controller, answers: dict[str, int]) -> None:
     asked = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1000)
     request = FetchRequest(
         max_wait_ms=60_000,
@@ -120,4 +120,4 @@ async def _fetch(controller: Controller, told: dict[str, int]) -> None:
         topics=[FetchTopic(TOPIC, partitions=[asked])],
     )
     answer = await controller.ask(1, request, 11, FetchResponse)
-    told["fetch"] = answer.responses[0].partitions[0].error_code
+    answers["fetch"] = answer.responses[0].partitions[0].error_code

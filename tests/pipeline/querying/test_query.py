@@ -379,8 +379,8 @@ def test_frame_of_a_query_can_be_used_by_the_caller(bench: Bench) -> None:
     query = bench.query("SELECT f.carrier, name FROM {flights} f JOIN lines l USING (carrier)")
     frame = pipeline.frame(bench.spark, query)
     assert frame.isStreaming
-    query = frame.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-    pipeline.follow(query)
+    writer = frame.writeStream.format("memory").queryName("seen").trigger(availableNow=True)
+    pipeline.follow(writer.start())
     united = sum(row["carrier"] == "UA" for row in flights())
     assert bench.spark.table("seen").where("name = 'United'").count() == united
     bench.spark.catalog.dropTempView("lines")

@@ -171,6 +171,6 @@ async def test_partitions_of_a_directory_missing_at_start_have_no_leader(tmp_pat
         client = await RawClient.connect(broker)
         back: tuple[int, int, int, list[int]] = (ErrorCode.NONE, node, 2, [])
         assert await metadata_of(client) == {lost: back, 1 - lost: (ErrorCode.NONE, node, 0, [])}
-        reply = await client.ask(produce(lost), 7, ProduceResponse)
-        answer = reply.responses[0].partition_responses[0]
+        answered = await client.ask(produce(lost), 7, ProduceResponse)
+        answer = answered.responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 1)

@@ -22,15 +22,15 @@ class Quotas:
     def __init__(self, most: int | None, rest_ms: int = 0) -> None:
         self.most = most
         self.rest_ms = rest_ms
-        self.calls: list[tuple[str, str]] = []
-        self.calls: list[tuple[str, str, int]] = []
+        self.lookups: list[tuple[str, str]] = []
+        self.charged: list[tuple[str, str, int]] = []
 
     def most_fetched(self, user: str, client_id: str) -> int | None:
-        self.calls.append((user, client_id))
+        self.lookups.append((user, client_id))
         return self.most
 
     def fetched(self, user: str, client_id: str, size_bytes: int) -> int:
-        self.calls.append((user, client_id, size_bytes))
+        self.charged.append((user, client_id, size_bytes))
         return self.rest_ms
 
 
@@ -100,15 +100,15 @@ def test_consumer_quota_counts_the_whole_response(full: Node, version: int) -> N
     reply = full.call(fetch_request(), version)
     frame = Frame()
     reply.write(frame, version)
-    assert quotas.calls == [("ANONYMOUS", "")]
-    assert quotas.calls == [("ANONYMOUS", "", frame.wire_size + 4)]
+    assert quotas.lookups == [("ANONYMOUS", "")]
+    assert quotas.charged == [("ANONYMOUS", "", frame.wire_size + 4)]
     assert reply.throttle_time_ms == 0
 
 
 def test_client_without_a_quota_is_not_counted(full: Node) -> None:
     quotas = hold(full, None, rest_ms=5)
     assert records_of(full.call(fetch_request(), 11)) == 3 * BATCH
-    assert quotas.calls == []
+    assert quotas.charged == []
 
 
 def test_throttled_client_gets_no_records(full: Node) -> None:

@@ -238,14 +238,14 @@ async def test_ignored_response_data_starts_a_new_fetch_session(tmp_path: Path, 
         assert call.request.session_epoch == 1
         damaged = bytearray(batch(2, 1))
         damaged[-1] ^= 1
-        told = {
+        results = {
             "damaged": data(0, bytes(damaged), high_watermark=2),
             "diverging": diverging(0, 1, 1),
             "of another epoch": data(0, high_watermark=2),
         }[kind]
         if kind == "of another epoch":
             stage.send_leader_and_isr({0: LEADER}, 2)
-        await stage.answer(call, fetched(told, session_id=9))
+        await stage.answer(call, fetched(results, session_id=9))
         call = await stage.next_request(FetchRequest)
         assert isinstance(call.request, FetchRequest)
         assert call.request.session_epoch == 0

@@ -93,9 +93,9 @@ class LeaderStage:
 
     def wait_for(self, offset: int) -> list[ErrorCode]:
         """Errors that a producer with acks=all gets, once it is answered."""
-        told: list[ErrorCode] = []
-        self.partition.when_replicated(offset, told.append)
-        return told
+        outcomes: list[ErrorCode] = []
+        self.partition.when_replicated(offset, outcomes.append)
+        return outcomes
 
     @property
     def high_watermark(self) -> int:

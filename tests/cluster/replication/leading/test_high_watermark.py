@@ -56,13 +56,13 @@ def test_acks_all_is_answered_after_a_joining_follower_stops_fetching(
     stage.fetch(3, 0)
     stage.leading.refused()
     stage.append()
-    told = stage.wait_for(1)
+    outcomes = stage.wait_for(1)
     stage.fetch(2, 1)
-    assert told == []
+    assert outcomes == []
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(2, 1)
     stage.leading.maybe_shrink()
-    assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
+    assert (outcomes, stage.high_watermark) == ([ErrorCode.NONE], 1)
 
 
 def test_high_watermark_waits_for_proposed_members_and_proposed_leavers(tmp_path: Path) -> None:
@@ -88,13 +88,13 @@ def test_high_watermark_waits_for_proposed_members_and_proposed_leavers(tmp_path
 def test_high_watermark_moves_when_the_shrunk_isr_is_confirmed(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
     stage.append()
-    told = stage.wait_for(1)
+    outcomes = stage.wait_for(1)
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(2, 1)
     stage.leading.maybe_shrink()
-    assert (stage.isr_changes.proposals, told) == ([(1, 2)], [])
+    assert (stage.isr_changes.proposals, outcomes) == ([(1, 2)], [])
     stage.leading.settled((1, 2), 2)
-    assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
+    assert (outcomes, stage.high_watermark) == ([ErrorCode.NONE], 1)
     assert (stage.partition.isr, stage.partition.partition_epoch) == ((1, 2), 2)
     assert stage.leading.proposed is None
 
@@ -105,9 +105,9 @@ def test_high_watermark_moves_when_an_expansion_is_refused(tmp_path: Path) -> No
     stage.append()
     stage.fetch(2, 1)
     stage.alive.discard(3)
-    told = stage.wait_for(1)
+    outcomes = stage.wait_for(1)
     stage.leading.refused()
-    assert (told, stage.leading.proposed) == ([ErrorCode.NONE], None)
+    assert (outcomes, stage.leading.proposed) == ([ErrorCode.NONE], None)
 
 
 def test_high_watermark_stands_still_below_min_insync_replicas(tmp_path: Path) -> None:
@@ -186,43 +186,43 @@ def test_new_epoch_of_the_same_leader_keeps_the_followers_progress(
 
 def test_waiting_delete_records_is_answered_when_the_leader_stops(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
-    told: list[tuple[ErrorCode, int]] = []
-    stage.leading.when_deleted(5, lambda error, offset: told.append((error, offset)))
+    outcomes: list[tuple[ErrorCode, int]] = []
+    stage.leading.when_deleted(5, lambda error, offset: outcomes.append((error, offset)))
     stage.partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert told == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+    assert outcomes == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
     assert stage.partition.leading is None
 
 
 def test_delete_records_does_not_wait_for_dead_replicas(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
-    told: list[tuple[ErrorCode, int]] = []
+    outcomes: list[tuple[ErrorCode, int]] = []
     stage.leading.fetched(stage.follower(2), 0, 0, 100)
     stage.leading.fetched(stage.follower(3), 0, 0, 100)
     stage.alive.discard(3)
     stage.partition.log.log_start_offset = 0
-    stage.leading.when_deleted(1, lambda error, offset: told.append((error, offset)))
-    assert told == []
+    stage.leading.when_deleted(1, lambda error, offset: outcomes.append((error, offset)))
+    assert outcomes == []
     stage.append()
     stage.partition.log.log_start_offset = 1
     stage.leading.fetched(stage.follower(2), 1, 1, 100)
-    assert told == [(ErrorCode.NONE, 1)]
+    assert outcomes == [(ErrorCode.NONE, 1)]
 
 
 class WaitingConsumer:
-    """A consumer's Fetch that waits: the bytes that it is told of, each time."""
+    """A waiting Fetch of a consumer, which records the bytes of each notice."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.arrived_bytes: list[int] = []
 
     def data_arrived(self, size_bytes: int) -> None:
-        self.told.append(size_bytes)
+        self.arrived_bytes.append(size_bytes)
 
     def partition_changed(self) -> None:
         raise AssertionError("nothing else changes")
 
 
-def test_waiting_consumer_is_told_how_many_bytes_were_committed(tmp_path: Path) -> None:
-    """Not of a follower's progress that commits nothing."""
+def test_waiting_consumer_gets_the_number_of_committed_bytes(tmp_path: Path) -> None:
+    """Progress of a follower that commits nothing gives no notice."""
     stage = LeaderStage(tmp_path)
     consumer = WaitingConsumer()
     stage.partition.fetch_waiters.add(consumer)
@@ -231,12 +231,12 @@ def test_waiting_consumer_is_told_how_many_bytes_were_committed(tmp_path: Path) 
     size_bytes = stage.partition.log.segments.active.size_bytes // 3
     stage.fetch(2, 3)
     stage.fetch(3, 0)
-    assert consumer.told == []
+    assert consumer.arrived_bytes == []
     stage.fetch(3, 1)
     stage.fetch(3, 3)
-    assert consumer.told == [size_bytes, 2 * size_bytes]
+    assert consumer.arrived_bytes == [size_bytes, 2 * size_bytes]
     stage.append()
     stage.fetch(2, 4)
-    assert consumer.told == [size_bytes, 2 * size_bytes]
+    assert consumer.arrived_bytes == [size_bytes, 2 * size_bytes]
     stage.fetch(3, 4)
-    assert consumer.told == [size_bytes, 2 * size_bytes, size_bytes]
+    assert consumer.arrived_bytes == [size_bytes, 2 * size_bytes, size_bytes]

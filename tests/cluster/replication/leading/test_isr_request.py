@@ -20,6 +20,6 @@ def test_alter_partition_states_the_isr_once_per_version(
     asked = RequestPartitionData(0, 4, new_isr_with_epochs=[BrokerState(1, -1), BrokerState(3, -1)])
     request = AlterPartitionRequest(1, 9, [RequestTopicData(b"t" * 16, [asked])])
     sent = in_version(request, version).encode(version)
-    told = AlterPartitionRequest.decode(sent, version).topics[0].partitions[0]
-    assert told.new_isr == plain
-    assert [each.broker_id for each in told.new_isr_with_epochs] == with_epochs
+    decoded = AlterPartitionRequest.decode(sent, version).topics[0].partitions[0]
+    assert decoded.new_isr == plain
+    assert [each.broker_id for each in decoded.new_isr_with_epochs] == with_epochs

@@ -234,13 +234,13 @@ class ReplicatingBroker(SimulatedBroker):
 
     def _obey(self, request: FromController) -> AnswerToController:
         manager = self.manager
-        told = on_the_wire(request, request.MAX_VERSION)
-        if isinstance(told, LeaderAndIsrRequest):
-            return manager.leader_and_isr(told, told.MAX_VERSION)
-        if isinstance(told, UpdateMetadataRequest):
-            return manager.update_metadata(told)
-        assert isinstance(told, StopReplicaRequest)
-        return manager.stop_replica(told)
+        received = on_the_wire(request, request.MAX_VERSION)
+        if isinstance(received, LeaderAndIsrRequest):
+            return manager.leader_and_isr(received, received.MAX_VERSION)
+        if isinstance(received, UpdateMetadataRequest):
+            return manager.update_metadata(received)
+        assert isinstance(received, StopReplicaRequest)
+        return manager.stop_replica(received)
 
     async def _answer(self, request: Message, version: int) -> Message | None:
         """Answer a request of a broker or a client; None if the process ends meanwhile."""

@@ -302,11 +302,11 @@ class Events:
             self.world.pending[waiting] -= 1
         if reply is None:
             return
-        told = reply.responses[0].partition_responses[0]
-        self.seen[ErrorCode(told.error_code).name] += 1
-        if not told.error_code and acks == -1:
+        result = reply.responses[0].partition_responses[0]
+        self.seen[ErrorCode(result.error_code).name] += 1
+        if not result.error_code and acks == -1:
             self.seen["acknowledged"] += 1
-            record = Acknowledged(place_of(partition), told.base_offset, value, epoch)
+            record = Acknowledged(place_of(partition), result.base_offset, value, epoch)
             self.world.laws.note_acknowledged(record, broker.id)
 
     # -- moments
@@ -331,9 +331,9 @@ class Events:
         )
         self.world.be_quick()
         term = self.cluster.term
-        told = 1 + two % 4  # of several partitions perhaps not all change their leader yet
-        while term and told and self.world.may_deliver(call.source):
-            told -= 1
+        count = 1 + two % 4  # of several partitions perhaps not all change their leader yet
+        while term and count and self.world.may_deliver(call.source):
+            count -= 1
             self.cluster.deliver(term, call.source)
         await self.world.rest()
         if call in self.network.movable:
@@ -388,9 +388,9 @@ class Events:
             return
         self.shut_down(one, two)
         self.cluster.term.work()
-        told = self.broker(one + 1 + two % 2)
-        if self.world.may_deliver(told.id):
-            self.cluster.deliver(self.cluster.term, told.id)
+        broker = self.broker(one + 1 + two % 2)
+        if self.world.may_deliver(broker.id):
+            self.cluster.deliver(self.cluster.term, broker.id)
         await self.world.rest()
         if two % 3 == 0:
             self.kill(one, two)

@@ -91,16 +91,16 @@ class ReplicationLaws:
         )
         if now == before:
             return
-        said = (life, before, now)
-        assert now.leader_epoch >= before.leader_epoch, said
-        assert now.high_watermark >= before.high_watermark, said
-        assert now.high_watermark <= now.log_end_offset, said
+        facts = (life, before, now)
+        assert now.leader_epoch >= before.leader_epoch, facts
+        assert now.high_watermark >= before.high_watermark, facts
+        assert now.high_watermark <= now.log_end_offset, facts
         if now.registration == before.registration:
-            assert now.partition_epoch >= before.partition_epoch, said
+            assert now.partition_epoch >= before.partition_epoch, facts
         if before.leads and now.leads and now.leader_epoch == before.leader_epoch:
-            assert now.log_end_offset >= before.log_end_offset, ("a leader cut its log", said)
+            assert now.log_end_offset >= before.log_end_offset, ("a leader cut its log", facts)
             if before.is_under_min_isr and now.is_under_min_isr:
-                assert now.high_watermark == before.high_watermark, said
+                assert now.high_watermark == before.high_watermark, facts
 
     def _check_isr(self, leader: Partition) -> None:
         known = self._world.known(place_of(leader))

@@ -120,16 +120,16 @@ class World:
         if term is None:
             return None
         assert isinstance(request, AlterPartitionRequest)
-        told: list[Message | None] = []
+        replies: list[Message | None] = []
         heard = trio.Event()
 
         def learn(response: Message | None) -> None:
-            told.append(response)
+            replies.append(response)
             heard.set()
 
         term.take(term.machine.alter_partition(request), learn)
         await heard.wait()
-        return told[0]
+        return replies[0]
 
     async def rest(self) -> None:
         """Start those that are to, and let everybody come to where they wait."""

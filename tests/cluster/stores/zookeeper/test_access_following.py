@@ -116,8 +116,8 @@ async def test_damaged_acl_keeps_its_previous_entries_and_stops_a_starting_broke
         write_notice(ensemble, OTHER)
         image = await store.shows(lambda image: image.acls_on(OTHER) == {WRITE})
         assert image.acls_on(TOPIC) == {READ, WRITE}
-        said = f"{path} in ZooKeeper cannot be decoded as an access control list: "
-        assert f"{said}" in caplog.text
+        reason = f"{path} in ZooKeeper cannot be decoded as an access control list: "
+        assert f"{reason}" in caplog.text
         assert "; the previous list still applies." in caplog.text
         assert f"{damaged} is damaged: " in caplog.text
         refused = pytest.RaisesExc(StoreError, match=path)

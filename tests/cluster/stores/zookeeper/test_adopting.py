@@ -90,15 +90,15 @@ async def lone_image(directory: Path) -> ClusterImage:
 
 def kept(image: ClusterImage) -> dict[str, object]:
     """The compared fields of an image, without versions that ZooKeeper counts."""
-    said = {each.name: getattr(image, each.name) for each in fields(image)}
-    said["features"] = dict(image.features.asked)
-    said["topics"] = {
+    values = {each.name: getattr(image, each.name) for each in fields(image)}
+    values["features"] = dict(image.features.asked)
+    values["topics"] = {
         name: [(topic.id, each.leader_epoch, each.replicas) for each in topic.partitions]
         for name, topic in image.topics.items()
     }
     for name in ("configs", "acls", "tokens", "names_by_id", "names_by_metric"):
-        said[name] = dict(said[name].items())
-    return {name: value for name, value in said.items() if name not in OF_ZOOKEEPER}
+        values[name] = dict(values[name].items())
+    return {name: value for name, value in values.items() if name not in OF_ZOOKEEPER}
 
 
 def config_of(zookeeper: ZooKeeperProcess, chroot: str) -> ZooKeeperConfig:

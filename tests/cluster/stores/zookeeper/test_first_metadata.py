@@ -117,9 +117,9 @@ def update_of(broker: BrokerProcess, *topics: str) -> UpdateMetadataRequest:
     )
 
 
-@pytest.mark.parametrize(("topics", "told"), [(("t",), [(), ("t",)]), ((), [()])])
+@pytest.mark.parametrize(("topics", "answers"), [(("t",), [(), ("t",)]), ((), [()])])
 async def test_metadata_request_waits_until_topics_are_known(
-    broker: BrokerProcess, topics: tuple[str, ...], told: list[tuple[str, ...]]
+    broker: BrokerProcess, topics: tuple[str, ...], answers: list[tuple[str, ...]]
 ) -> None:
     """A new controller tells who is a member first: librdkafka's producers give records up whose
     topic is gone, and so it would seem."""
@@ -128,7 +128,7 @@ async def test_metadata_request_waits_until_topics_are_known(
         client = RawClient.over(await trio.open_tcp_stream("127.0.0.1", broker.port))
         controller = RawClient.over(await trio.open_tcp_stream("127.0.0.1", broker.port))
         await client.send(asked, 9)
-        for each in told:
+        for each in answers:
             answer = await controller.ask(update_of(broker, *each), 8, UpdateMetadataResponse)
             assert answer.error_code == ErrorCode.NONE
         _, known = await client.receive(MetadataResponse, 9)

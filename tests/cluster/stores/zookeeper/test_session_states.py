@@ -389,7 +389,7 @@ async def test_write_without_rights_raises_an_error_with_the_path(
 
 
 @pytest.mark.parametrize(
-    ("error", "raised", "said"),
+    ("error", "raised", "message"),
     [
         (ConnectionLoss(), OutcomeUnknown, "the connection to ZooKeeper was lost during a write"),
         (AuthFailedError(), StoreError, "ZooKeeper rejects this broker's credentials"),
@@ -401,11 +401,11 @@ async def test_failed_transaction_raises_an_error_with_its_cause(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     raised: type[Exception],
-    said: str,
+    message: str,
 ) -> None:
     async with a_session() as heard:
         Answering(monkeypatch, link_of(heard.session), "multi").next(error=error)
-        with pytest.raises(raised, match=said) as caught:
+        with pytest.raises(raised, match=message) as caught:
             await heard.session.multi([heard.session.create("/a")])
         assert type(caught.value) is raised
 

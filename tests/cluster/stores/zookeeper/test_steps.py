@@ -227,12 +227,12 @@ def test_topic_created_and_deleted_in_one_commit_leaves_nothing() -> None:
 def test_topic_configs_are_written_if_the_topic_exists_and_announced() -> None:
     change = SetConfigs(TOPIC_RESOURCE, "t", {}, {"a": "1"})
     (step,) = steps_of(change, leads=False)
-    check, written, told = step.operations
+    check, written, notice = step.operations
     assert told_of(check) == ("CheckVersion", TOPIC_PATH, -1)
     assert told_of(written)[:2] == ("Create", CONFIG_PATH)
     assert written.data == znodes.encode_configs({"a": "1"})
-    assert (told.path, told.flags) == (znodes.CONFIG_CHANGE, 2)
-    assert told.data == znodes.encode_config_change((TOPIC_RESOURCE, "t"))
+    assert (notice.path, notice.flags) == (znodes.CONFIG_CHANGE, 2)
+    assert notice.data == znodes.encode_config_change((TOPIC_RESOURCE, "t"))
 
 
 def test_broker_configs_are_written_one_after_another() -> None:
@@ -269,8 +269,8 @@ def test_acl_znode_is_created_changed_and_deleted_with_its_last_entry() -> None:
         {READ},
     ]
     assert step.noted == [(PATTERN, 0), (PATTERN, 1), (PATTERN, None), (PATTERN, 0)]
-    told = [each for each in step.operations if each.path != path]
-    assert [(each.path, each.data, each.flags) for each in told] == [
+    notices = [each for each in step.operations if each.path != path]
+    assert [(each.path, each.data, each.flags) for each in notices] == [
         ("/kafka-acl-changes/acl_changes_", b"TOPIC:t", 2)
     ] * 4
 

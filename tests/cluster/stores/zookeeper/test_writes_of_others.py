@@ -134,9 +134,9 @@ async def test_topic_without_an_id_gets_one(ensemble: Ensemble) -> None:
         assert len(topic.id) == 16
         assert any(topic.id)
         assert [each.replicas for each in topic.partitions] == [(1, 2), (2, 1)]
-        said = znodes.decode_topic(ensemble.znode(znodes.topic_path("u")).content)
-        assert said.id == topic.id
-        assert said.assignments[1].replicas == (2, 1)
+        decoded = znodes.decode_topic(ensemble.znode(znodes.topic_path("u")).content)
+        assert decoded.id == topic.id
+        assert decoded.assignments[1].replicas == (2, 1)
         fence, given = ensemble.writes[-1]
         assert isinstance(fence, CheckVersion)
         assert fence.path == znodes.CONTROLLER_EPOCH
@@ -413,11 +413,11 @@ async def test_delta_has_only_the_brokers_that_differ(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with at_rest() as store:
-        told: list[object] = []
+        reported: list[object] = []
         publish = store.publish
 
         def noting(after: Any, changes: Any) -> None:  # noqa: ANN401 - as the store's
-            told.extend(changes)
+            reported.extend(changes)
             publish(after, changes)
 
         monkeypatch.setattr(store, "publish", noting)
@@ -428,7 +428,7 @@ async def test_delta_has_only_the_brokers_that_differ(
             known.append(image.brokers[broker_id])
         ensemble.drop(znodes.broker_path(8))
         await store.shows(lambda image: 8 not in image.brokers)
-        assert told == [*map(RegisterBroker, known), UnregisterBroker(8)]
+        assert reported == [*map(RegisterBroker, known), UnregisterBroker(8)]
 
 
 async def test_damaged_controller_znode_means_no_controller_until_the_next_one(

@@ -37,10 +37,10 @@ VECTORS = [
 
 def written_again(path: str, content: bytes, version: int) -> bytes:
     """A znode's content, decoded and encoded by kwire."""
-    said = json.loads(content)
+    fields = json.loads(content)
     if found := re.fullmatch(r"/brokers/ids/(\d+)", path):
         broker = znodes.decode_broker(int(found[1]), content)
-        return znodes.encode_broker(broker, int(said["timestamp"]))
+        return znodes.encode_broker(broker, int(fields["timestamp"]))
     if re.fullmatch(r"/brokers/topics/[^/]+", path):
         topic = znodes.decode_topic(content)
         assert topic.id is not None
@@ -58,9 +58,9 @@ def written_again(path: str, content: bytes, version: int) -> bytes:
         return znodes.encode_configs(znodes.decode_configs(content))
     if path == znodes.PRODUCER_ID_BLOCK:
         end = znodes.decode_next_producer_id(content)
-        return znodes.encode_producer_ids(said["broker"], range(int(said["block_start"]), end))
+        return znodes.encode_producer_ids(fields["broker"], range(int(fields["block_start"]), end))
     if path == znodes.CONTROLLER:
-        return znodes.encode_controller(znodes.decode_controller(content), int(said["timestamp"]))
+        return znodes.encode_controller(znodes.decode_controller(content), int(fields["timestamp"]))
     if path == znodes.CONTROLLER_EPOCH:
         return znodes.encode_controller_epoch(znodes.decode_controller_epoch(content))
     if path == znodes.CLUSTER_ID:
@@ -111,8 +111,8 @@ def test_unknown_config_paths_are_no_resource() -> None:
 
 
 def test_config_notification_of_version_1_is_decoded() -> None:
-    said = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
-    assert znodes.decode_config_change(said) == (TOPIC_RESOURCE, "t")
+    content = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
+    assert znodes.decode_config_change(content) == (TOPIC_RESOURCE, "t")
 
 
 def test_registrations_of_older_and_newer_brokers_are_decoded() -> None:
@@ -178,16 +178,16 @@ def test_requests_and_notifications_equal_those_of_apache_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("h:1", "'h:1' is not a listener address"),
         ("A://h", "'A://h' is not a listener address"),
         ("A://h:x", "invalid"),
     ],
 )
-def test_listener_without_name_host_or_port_is_refused(text: str, said: str) -> None:
+def test_listener_without_name_host_or_port_is_refused(text: str, reason: str) -> None:
     content = f'{{"version":5,"endpoints":["{text}"]}}'.encode()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=reason):
         znodes.decode_broker(1, content)
 
 
@@ -199,18 +199,18 @@ def test_registration_of_version_zero_is_refused() -> None:
 def test_registration_names_the_first_plaintext_address_for_old_clients() -> None:
     secret = Endpoint("A", "a", 1, "SSL")
     plain = [Endpoint("B", "::1", 2, "PLAINTEXT"), Endpoint("C", "c", 3, "PLAINTEXT")]
-    said = json.loads(znodes.encode_broker(BrokerImage(1, (secret, *plain)), 5, 9))
-    assert (said["host"], said["port"], said["jmx_port"]) == ("::1", 2, 9)
-    assert said["endpoints"] == ["A://a:1", "B://[::1]:2", "C://c:3"]
-    assert "rack" not in said
-    said = json.loads(znodes.encode_broker(BrokerImage(1, (secret,), "r"), 5))
-    assert (said["host"], said["port"], said["jmx_port"]) == (None, -1, -1)
-    assert (said["rack"], said["timestamp"]) == ("r", "5")
+    fields = json.loads(znodes.encode_broker(BrokerImage(1, (secret, *plain)), 5, 9))
+    assert (fields["host"], fields["port"], fields["jmx_port"]) == ("::1", 2, 9)
+    assert fields["endpoints"] == ["A://a:1", "B://[::1]:2", "C://c:3"]
+    assert "rack" not in fields
+    fields = json.loads(znodes.encode_broker(BrokerImage(1, (secret,), "r"), 5))
+    assert (fields["host"], fields["port"], fields["jmx_port"]) == (None, -1, -1)
+    assert (fields["rack"], fields["timestamp"]) == ("r", "5")
 
 
-@pytest.mark.parametrize("said", ["7", '"12"', '{"a":1}', "null"])
-def test_value_that_is_not_a_list_of_numbers_is_refused(said: str) -> None:
-    content = f'{{"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{said}}}'.encode()
+@pytest.mark.parametrize("isr", ["7", '"12"', '{"a":1}', "null"])
+def test_value_that_is_not_a_list_of_numbers_is_refused(isr: str) -> None:
+    content = f'{{"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{isr}}}'.encode()
     with pytest.raises(TypeError, match="is not a list"):
         znodes.decode_state(content, 0, znodes.ReplicaAssignment(()))
 
