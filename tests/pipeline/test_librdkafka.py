@@ -127,7 +127,7 @@ def test_pem_files_are_passed_by_their_paths() -> None:
                 "sasl.jaas.config": "OAuthBearerLoginModule required;",
                 "sasl.oauthbearer.token.endpoint.url": "file:///token",
             },
-            "knows no other tokens",
+            "supports no other tokens",
         ),
         ({"sasl.jaas.config": "Krb5LoginModule"}, "Invalid login module control flag"),
         ({"sasl.jaas.config": "Krb5LoginModule required;"}, "a username and a password"),

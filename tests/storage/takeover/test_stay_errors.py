@@ -88,7 +88,7 @@ async def test_metadata_log_is_written_if_this_node_is_the_only_voter(
     await node.stay.before_loading(node.store)
     is_mine = voters == (1,)
     assert (node.store.ahead is not None) == is_mine
-    assert (f"alone (its voters are {sorted(voters)})" in caplog.text) == (not is_mine)
+    assert (f"log (its voters are {sorted(voters)})" in caplog.text) == (not is_mine)
     node.stay.close()
 
 
@@ -102,7 +102,7 @@ def test_partition_with_replicas_on_other_brokers_is_not_taken_over(
         state = kraft_metadata.KraftPartition(-1, 0, 0, replicas, ())
         kraft.partitions[TOPIC.id] = {0: mine, 1: state}
         assert node.stay._may_write(kraft) == (replicas == (1,))
-    assert caplog.text.count("alone (other brokers have partitions)") == 2
+    assert caplog.text.count("log (other brokers have partitions)") == 2
 
 
 # -- what logs are opened with, and what they tell
