@@ -14,7 +14,7 @@ Eventually = Callable[[Callable[[], bool]], None]
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Wait until something holds: Apache Kafka's brokers learn of changes a little later."""
+    """Wait until a condition holds: Apache Kafka's brokers learn of changes a little later."""
 
     def wait(holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 120

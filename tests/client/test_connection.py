@@ -30,10 +30,10 @@ Script = Callable[[int, int, bytes], bytes | None]
 
 
 class ScriptedBroker:
-    """Answers each request as a function says; the clients' requests are in `asked`."""
+    """Answers each request by a function of the test; `requests` has the clients' requests."""
 
     def __init__(self, script: Script) -> None:
-        self.asked: list[tuple[int, int]] = []
+        self.requests: list[tuple[int, int]] = []
         self._script = script
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -46,7 +46,7 @@ class ScriptedBroker:
             while len(size := connection.recv(4, socket.MSG_WAITALL)) == 4:
                 frame = connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
                 api_key, version = struct.unpack_from(">hh", frame)
-                self.asked.append((api_key, version))
+                self.requests.append((api_key, version))
                 reply = self._script(api_key, version, frame[4:8])
                 if reply is None:
                     return
@@ -101,7 +101,7 @@ def test_connection_uses_the_api_versions_version_of_an_older_broker(
 
     broker = scripted(script)
     connection = connect(broker.port)
-    assert broker.asked == [(ApiKey.API_VERSIONS, 4), (ApiKey.API_VERSIONS, 2)]
+    assert broker.requests == [(ApiKey.API_VERSIONS, 4), (ApiKey.API_VERSIONS, 2)]
     assert connection.version_for(MetadataRequest()) == 5
     assert connection.version_for(MetadataRequest(), version_max=3) == 3
     with pytest.raises(UnsupportedRequest, match="CREATE_TOPICS"):

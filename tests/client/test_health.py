@@ -146,7 +146,7 @@ def test_disk_is_nearly_full_below_a_twentieth_and_ten_segments(
 
 
 def test_full_disks_are_ailments_and_nearly_full_ones_warnings() -> None:
-    """Status reports that all was well while every append was refused."""
+    """Every append is refused then, which `status` once reported as healthy."""
     volumes = [Volume("/a", 100 * GIB, 50 * GIB), Volume("/b", 100 * GIB, 12)]
     reports = {
         1: BrokerReport(sizes=Sizes({}, [], volumes)),

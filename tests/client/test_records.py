@@ -126,7 +126,7 @@ def test_offsets_at_returns_the_first_offset_at_or_after_a_time(
 
 
 def test_poll_returns_at_most_records_max(cluster: Cluster, unique: str) -> None:
-    """What was fetched and not returned is not behind the position: another may read it."""
+    """Fetched records that were not returned are after the position, for another member."""
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster)
     for number in range(10):

@@ -46,7 +46,7 @@ def leaders(replicas: Replicas) -> Counter[int]:
 
 @st.composite
 def clusters(draw: st.DrawFn, brokers_max: int = 6) -> Replicas:
-    """Topics of some partitions, on brokers 1 to 6 in any manner."""
+    """Topics of a few partitions, on brokers 1 to 6 in any order."""
     found: Replicas = {}
     for index in range(draw(st.integers(1, 3))):
         factor = draw(st.integers(1, 3))
@@ -98,7 +98,7 @@ def test_balanced_spread_is_even_by_topic_and_in_total(
 def test_balanced_spread_of_a_topic_copies_the_least(
     current: Replicas, brokers: tuple[int, ...]
 ) -> None:
-    """Of all even ones, which are tried for up to three partitions."""
+    """The least of all even plans, which are enumerated for up to three partitions."""
     own = {place: each for place, each in current.items() if place.topic == "t0"}
     own = dict(list(own.items())[:3])
     moves = spread(own, dict.fromkeys(brokers), balanced=True)
@@ -134,7 +134,8 @@ def test_spread_puts_replicas_of_a_partition_into_different_racks(
 
 @given(clusters())
 def test_spread_works_with_racks_of_unequal_size(current: Replicas) -> None:
-    """One broker beside three: with two or more replicas it has one of each partition."""
+    """A rack of one broker beside a rack of three: with two or more replicas per partition, the one
+    broker has a replica of each."""
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     after = applied(current, spread(current, racks, balanced=True))
     for replicas in after.values():
@@ -145,7 +146,7 @@ def test_spread_works_with_racks_of_unequal_size(current: Replicas) -> None:
 def test_balanced_spread_has_even_leaders_where_possible(
     current: Replicas, brokers: set[int]
 ) -> None:
-    """Where each partition is everywhere, that is by one."""
+    """If each partition is on every broker, the numbers of leaders differ by at most one."""
     factor = len(brokers)
     after = applied(
         current,
@@ -206,7 +207,7 @@ def test_planned_returns_only_changed_partitions() -> None:
 
 
 def test_spread_of_a_large_cluster_to_a_new_broker_is_even() -> None:
-    """30,000 replicas; each broker gives its part."""
+    """30,000 replicas; each old broker gives an equal number of them."""
     current = topic("t", *[tuple((i + k) % 20 for k in range(3)) for i in range(5_000)])
     current |= {
         TopicPartition(f"s{i}", 0): ((i % 20), (i + 1) % 20, (i + 2) % 20) for i in range(5000)

@@ -20,7 +20,7 @@ counts = st.dictionaries(topics, st.integers(0, 9))
 
 
 def test_assign_ranges_assigns_as_kafkas_range_assignor() -> None:
-    """Seven partitions among three: the first by name gets one more, each gets neighbours."""
+    """Of seven partitions among three members the first by name gets three; each gets a range."""
     assigned = assign_ranges({"m2": ["t"], "m1": ["t"], "m3": ["t", "u"]}, {"t": 7, "u": 1})
     assert assigned["m1"] == [TopicPartition("t", index) for index in (0, 1, 2)]
     assert assigned["m2"] == [TopicPartition("t", index) for index in (3, 4)]

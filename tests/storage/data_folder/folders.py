@@ -12,7 +12,7 @@ TOPIC_ID = b"t" * 16
 
 
 def partition(replicas: tuple[int, ...], isr: tuple[int, ...] | None = None) -> PartitionImage:
-    """Led by the first replica in sync; all of them are, unless `isr` says otherwise."""
+    """A partition led by its first in-sync replica; all replicas are in sync by default."""
     in_sync = replicas if isr is None else isr
     return PartitionImage(in_sync[0], 0, 0, replicas, in_sync)
 

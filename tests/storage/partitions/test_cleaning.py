@@ -34,7 +34,7 @@ class Worker:
 
 @dataclass
 class Round:
-    """Three jobs, or as many as `hold` lets go on."""
+    """Three jobs, or as many as `hold` releases."""
 
     hold: threading.Semaphore | None = None
     did: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Round:
 
 @dataclass
 class Cleaner:
-    """Gives out these rounds and notes when it was asked for one, with which settings."""
+    """Hands out these rounds, and records when and with which settings."""
 
     rounds: list[Round] = field(default_factory=list)
     asked_at: list[float] = field(default_factory=list)
@@ -181,7 +181,7 @@ async def test_cleaner_runs_each_job_in_a_thread_and_finishes_it_on_the_loop(
 async def test_cleaner_runs_at_most_log_cleaner_threads_rounds(
     make_node: MakeNode,
 ) -> None:
-    """Not when the backoff is over, which is 15 s here."""
+    """A free thread starts the next round at once, not after the backoff, which is 15 s here."""
     node = make_node({"log.cleaner.threads": "2"})
     node.create("t", cleanup_policy="compact")
     go = threading.Semaphore(0)

@@ -134,7 +134,7 @@ async def metadata_of(client: RawClient) -> dict[int, tuple[int, int, int, list[
 
 
 async def test_partitions_of_a_directory_missing_at_start_have_no_leader(tmp_path: Path) -> None:
-    """What Apache Kafka 4.3.1 answers: that of a leader that has gone elsewhere."""
+    """As in Apache Kafka 4.3.1, the error is that of a former leader."""
     away, kept_aside = tmp_path / "b", tmp_path / "aside"
     settings = {"log.dirs": f"{tmp_path / 'a'},{away}"}
     async with running_broker(tmp_path, settings) as broker:

@@ -17,7 +17,7 @@ BATCH = 146
 
 
 class Quotas:
-    """Of a client that may have `most` bytes at once, and rests for `rest_ms` after each Fetch."""
+    """Quotas of a client that gets at most `most` bytes, and waits `rest_ms` after each Fetch."""
 
     def __init__(self, most: int | None, rest_ms: int = 0) -> None:
         self.most = most
@@ -82,7 +82,7 @@ def records_of(reply: FetchResponse) -> int:
 def test_fetch_returns_what_quota_and_request_allow(
     full: Node, most: int | None, max_bytes: int, size_bytes: int
 ) -> None:
-    """And always a whole batch."""
+    """At least one whole batch is returned."""
     hold(full, most)
     assert records_of(full.call(fetch_request(max_bytes=max_bytes), 11)) == size_bytes
 

@@ -40,7 +40,7 @@ TOPIC = "durable"
 
 
 class SlowDisk:
-    """Holds each fsync of a segment until it is let go, and counts them."""
+    """Holds each fsync of a segment until the test releases it, and counts them."""
 
     def __init__(self, fsync: Callable[[int], None]) -> None:
         self._fsync = fsync
@@ -63,7 +63,7 @@ class SlowDisk:
         self._fsync(fd)
 
     async def until_held(self) -> None:
-        """An fsync is under way."""
+        """Wait until an fsync is in progress."""
         assert await trio.to_thread.run_sync(self.held.wait, PATIENCE_S)
         self.held.clear()
 
@@ -156,7 +156,7 @@ async def test_append_below_flush_messages_does_not_wait(tmp_path: Path, disk: S
 async def test_failed_flush_answers_all_waiting_producers_with_an_error(
     tmp_path: Path, disk: SlowDisk
 ) -> None:
-    """And its acknowledgement never comes, as nobody knows what is on the disk now."""
+    """The records are never acknowledged, because the content of the disk is unknown then."""
     disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
     answers: list[int] = []
 
@@ -178,7 +178,7 @@ async def test_failed_flush_answers_all_waiting_producers_with_an_error(
 
 
 async def test_produce_by_a_shortcut_waits_for_its_flush(tmp_path: Path, disk: SlowDisk) -> None:
-    """A request that was learnt before `flush.messages` was set goes to the disk all the same."""
+    """The shortcut was recorded before `flush.messages` was set."""
     async with running_broker(tmp_path) as broker:
         client = await connected(broker, flush_messages=1_000_000)
         for _ in range(4):
@@ -209,7 +209,7 @@ async def test_produce_by_a_shortcut_waits_for_its_flush(tmp_path: Path, disk: S
 async def test_flush_is_tried_again_after_a_shortage(
     tmp_path: Path, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was appended and cannot be flushed yet is not refused: it would be written twice."""
+    """Appended records that cannot be flushed yet are not refused, or clients would repeat them."""
     disk.open = True
     tries = 0
     prepare = Log.prepare_flush
@@ -231,7 +231,7 @@ async def test_flush_is_tried_again_after_a_shortage(
 
 
 async def test_produce_is_answered_after_its_flush(tmp_path: Path) -> None:
-    """One after the other; and a flush counts for `flush.ms` as any other."""
+    """Each Produce is answered after its own flush; such a flush also counts for `flush.ms`."""
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         partition = broker.hosted.get(TOPIC, 0)

@@ -56,7 +56,7 @@ async def ask_to_move(client: RawClient, path: Path) -> int:
 
 
 async def write(client: RawClient, count: int) -> int:
-    """The offset of the last of so many records."""
+    """Write `count` records; the offset of the last one."""
     offset = -1
     for _ in range(count):
         answer = await client.ask(produce(), 9, ProduceResponse)
@@ -89,7 +89,7 @@ async def described(client: RawClient) -> dict[str, list[tuple[bool, int, int]]]
 
 
 async def moved(client: RawClient, path: Path) -> None:
-    """Ask until the partition is in `path` and nowhere else."""
+    """Wait until the partition is only in `path`."""
     with trio.fail_after(PATIENCE_S):
         while True:
             directories = await described(client)
@@ -127,7 +127,7 @@ async def test_records_appended_during_a_move_are_kept(tmp_path: Path) -> None:
 
 @pytest.fixture
 def nothing_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A move that is asked for has no turn."""
+    """A requested move does not run."""
     monkeypatch.setattr(moving, "INTERVAL_S", 3600)
 
 
@@ -230,7 +230,7 @@ async def test_move_to_a_failed_directory_is_refused(tmp_path: Path) -> None:
 async def test_move_runs_without_pauses_once_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither between the slices, nor before the flush, nor before the swap."""
+    """There is none between the slices, before the flush or before the swap."""
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -277,7 +277,7 @@ async def test_failed_move_is_cancelled_and_logged(
 
 
 async def test_move_keeps_to_the_configured_rate(tmp_path: Path) -> None:
-    """replica.alter.log.dirs.io.max.bytes.per.second, of what is copied."""
+    """replica.alter.log.dirs.io.max.bytes.per.second limits the copied bytes."""
     rate = {moving.RATE: "2000000"}
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)

@@ -31,7 +31,7 @@ def make_log(tmp_path: Path) -> MakeLog:
 
 
 class FlushRequests:
-    """Stands in for the flusher, which would flush at once."""
+    """Records requests to flush, instead of the flusher, which would flush at once."""
 
     def __init__(self) -> None:
         self.partitions: list[Partition] = []
@@ -45,7 +45,7 @@ def append(partition: Partition) -> None:
 
 
 def test_unflushed_records_stay_uncommitted_after_a_move(make_log: MakeLog) -> None:
-    """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
+    """With `flush.messages` the loop waits for no fsync, before which records are invisible."""
     durable = log_config(flush_messages=1)
     flusher = FlushRequests()
     partition = Partition(make_log(durable), 1, cast(Flusher, flusher))
@@ -62,7 +62,7 @@ def test_unflushed_records_stay_uncommitted_after_a_move(make_log: MakeLog) -> N
 
 
 def test_append_below_flush_messages_commits_at_once_after_a_flush(make_log: MakeLog) -> None:
-    """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
+    """With `flush.messages` of 2 the third record needs no flush and is committed at once."""
     partition = flushing_partition(make_log, 2)
     states = []
     for _ in range(3):
@@ -78,8 +78,8 @@ def test_append_below_flush_messages_commits_at_once_after_a_flush(make_log: Mak
 def test_append_below_flush_messages_waits_for_an_earlier_flush(
     make_log: MakeLog, acks: int
 ) -> None:
-    """With `flush.messages` of 3 a fifth record that comes during the flush of the fourth, which
-    came during that of the third: no flush follows that would have it counted."""
+    """With `flush.messages` of 3, the fourth record comes during the flush of the third, and the
+    fifth during the flush of the fourth.  No later flush would commit the fifth."""
     partition = flushing_partition(make_log, 3)
     outcomes: list[ErrorCode] = []
     for _ in range(3):
@@ -107,7 +107,7 @@ def flushing_partition(make_log: MakeLog, flush_messages: int) -> Partition:
 
 
 def prepared(partition: Partition) -> Flush:
-    """A flush that begins: what comes from now on is not of it."""
+    """Begin a flush, which does not include records that are appended from now on."""
     partition.log.flush_due = False
     found = partition.log.prepare_flush(NOW_MS)
     assert found is not None
@@ -217,7 +217,7 @@ def test_stopped_partition_has_no_leader_and_answers_waiters(make_log: MakeLog) 
 def test_high_watermark_begins_at_the_checkpoint_with_other_replicas(
     make_log: MakeLog, known: int | None, high_watermark: int
 ) -> None:
-    """Beyond the log's end nothing does: it may have been cut since."""
+    """But not above the log's end, which may have been truncated since."""
     log = make_log(DEFAULTS)
     log.append(
         build([Record(i, NOW_MS, None, b"v") for i in range(3)]), leader_epoch=0, now_ms=NOW_MS
@@ -238,7 +238,7 @@ def test_follower_flushes_by_flush_messages(make_log: MakeLog) -> None:
 
 
 class Parked:
-    """A fetch that waits."""
+    """A waiting fetch."""
 
     def __init__(self) -> None:
         self.arrived: list[int] = []
@@ -252,7 +252,7 @@ class Parked:
 
 
 def follower_with(make_log: MakeLog, count: int) -> Partition:
-    """A partition that broker 2 leads, with so many records of its own."""
+    """A partition that broker 2 leads, with `count` records in this replica."""
     partition = Partition(make_log(DEFAULTS), 1, None, 0)
     partition.follow(PartitionImage(2, 0, 0, (1, 2), (1, 2)))
     for offset in range(count):

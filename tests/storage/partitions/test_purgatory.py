@@ -24,7 +24,7 @@ def partitions(node: Node) -> list[Partition]:
 
 
 async def was_woken(parked: ParkedFetch, missing_bytes: int, *steps: Callable[[], object]) -> int:
-    """After how many of the steps it was."""
+    """The number of steps after which it was woken."""
     woken = trio.Event()
 
     async def wait() -> None:
@@ -61,7 +61,7 @@ async def test_parked_fetch_wakes_at_the_last_missing_byte(
 async def test_parked_fetch_does_not_wait_after_a_partition_change(
     node: Node, partitions: list[Partition]
 ) -> None:
-    """Whatever is read then tells what has become of it, so waiting on would tell it late."""
+    """The read after the change returns the right error at once; waiting would only delay it."""
     with ParkedFetch(each.fetch_waiters for each in partitions) as parked:
         moved = PartitionImage(2, 1, 1, (1, 2), (1, 2))
         assert await was_woken(parked, 1000, lambda: partitions[1].follow(moved)) == 1

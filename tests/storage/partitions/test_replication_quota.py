@@ -12,7 +12,7 @@ BEGAN_MS = 1_700_000_000_000
 
 
 def quota(bytes_per_s: int) -> ReplicationQuota:
-    """With Kafka's eleven windows of a second, of which the first begins now."""
+    """A quota with Kafka's eleven windows of a second, of which the first begins now."""
     made = ReplicationQuota(11, 1)
     made.set_rate(RATE, {RATE: str(bytes_per_s)})
     made.is_exceeded(BEGAN_MS)
@@ -21,7 +21,7 @@ def quota(bytes_per_s: int) -> ReplicationQuota:
 
 @pytest.mark.parametrize("answer_bytes", [1_000, 100_000, 1_000_000])
 def test_rate_holds_if_the_quota_is_checked_before_each_send(answer_bytes: int) -> None:
-    """Over 20 seconds, but for the answer that passes it."""
+    """Over 20 seconds the rate exceeds the quota by at most one response."""
     limited, sent = quota(1_000_000), 0
     for now_ms in range(BEGAN_MS, BEGAN_MS + 20_000):
         if not limited.is_exceeded(now_ms):

@@ -28,7 +28,7 @@ TOPIC = "t"
 
 
 class Room:
-    """Takes and gives back the room for the files whose path holds `word`."""
+    """Makes the disk full, and free again, for files whose path contains `word`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
         self.full = False
@@ -74,7 +74,7 @@ async def write(client: RawClient) -> tuple[ErrorCode, int]:
 async def test_produce_is_refused_on_a_full_disk_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what comes by the quick way, which hands on to the thorough one."""
+    """Also by the shortcut, which passes the request on to the full handler."""
     room = Room(monkeypatch, f"/{TOPIC}-0/")
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)

@@ -41,7 +41,7 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class Fault:
-    """An error in calls that change files whose path holds `word`, while it lasts."""
+    """An error of calls that change files whose path contains `word`, until it is lifted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.word, self.code = "", 0
@@ -100,7 +100,7 @@ async def write(client: RawClient, index: int, size: int = 10) -> tuple[ErrorCod
 
 
 def placed(broker: Broker) -> tuple[Partition, Partition]:
-    """The partition in the first directory, which holds the metadata, and that in the other."""
+    """The partition in the first directory, which has the metadata, and the one in the other."""
     first, other = sorted(
         broker.hosted.by_topic[TOPIC].values(), key=lambda each: str(each.log.dir)
     )
@@ -123,7 +123,7 @@ FAULTS = {
 async def test_failed_directory_alone_is_offline_until_a_restart(
     tmp_path: Path, fault: Fault, kind: str
 ) -> None:
-    """Also when the disk works again: what a failed fsync has lost is not known."""
+    """It stays offline when the disk works again: a failed fsync may have lost data."""
     code, calls = FAULTS[kind]
     async with running_broker(tmp_path, dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
@@ -243,7 +243,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_full_disk_loses_no_acknowledged_record(tmp_path: Path, small_disk: Path) -> None:
-    """All that was acknowledged is there afterwards, nothing else, and so it is after a restart."""
+    """Afterwards exactly the acknowledged records are there, also after a restart."""
     async with running_broker(tmp_path, dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         await create(client, segment_bytes=str(1 << 20))

@@ -79,7 +79,7 @@ def test_marker_has_the_outcome_and_the_coordinator_epoch(begun: Node, *, commit
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_marker_result_is_reported_once_replicas_have_it(begun: Node, *, lost: bool) -> None:
-    """Committed, or not, as the coordinator tries again where this broker leads no more."""
+    """If this broker stops leading first, the result is an error; the coordinator tries again."""
     for index in range(2):
         begun.partition("t", index).follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     outcomes = Outcomes()
@@ -113,7 +113,7 @@ def _outcome(lost: bool) -> ErrorCode:
 def test_marker_is_refused_with_the_partitions_error(
     begun: Node, topic: str, index: int, of: TxnMarker, error: ErrorCode
 ) -> None:
-    """By version 2 of transactions (KIP-890) the epoch of a marker is above that of its batches."""
+    """In transactions of version 2 (KIP-890) a marker's epoch is above that of its batches."""
     writer = writer_of(begun, of, outcomes := Outcomes())
     assert writer.write(topic, index) == error
     assert begun.partition("t").log_end_offset == 5
@@ -131,7 +131,7 @@ def test_marker_of_an_older_coordinator_epoch_is_refused(begun: Node) -> None:
 async def test_marker_in_the_offsets_topic_is_written_by_the_group_coordinator(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows what the transaction has committed."""
+    """The coordinator holds the offsets that the transaction commits."""
     node.create("__consumer_offsets", 3)
     markers: list[tuple[int, bytes, bool, int]] = []
 

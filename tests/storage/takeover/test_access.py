@@ -75,7 +75,7 @@ QUOTAS: list[tuple[dict[str, str | None], dict[str, float]]] = [
 
 
 class Swapped:
-    """One directory, which either broker opens, on the same ports."""
+    """One directory, which the two brokers open in turn, on the same ports."""
 
     def __init__(self, root: Path) -> None:
         plain, self.sasl, controller = free_port(), free_port(), free_port()
@@ -135,8 +135,10 @@ def described(client: Cluster) -> dict[str, Any]:
 def described_when(
     client: Cluster, *, users: int, acls: int, quotas: int, last: dict[str, float]
 ) -> dict[str, Any]:
-    """What is seen once there are so many of each, and the last that was changed: Apache Kafka's
-    controller answers a moment before its broker knows."""
+    """Wait for these counts and the quota that was changed last; what is described then.
+
+    Apache Kafka's controller answers a moment before its broker has the change.
+    """
     deadline = time.monotonic() + 120
     while True:
         now = described(client)

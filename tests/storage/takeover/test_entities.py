@@ -52,7 +52,7 @@ def image_of(users: dict[str, dict[str, str]], level: int = SINCE) -> ClusterIma
 
 
 def write(kraft: KraftMetadata, change: Change) -> None:
-    """Through bytes, as the log holds them."""
+    """Write through bytes, as in the log."""
     for record, version in list(records_of(change, ME, kraft)):
         kraft.note(*kraft_records.decode(kraft_records.encode(record, version)))
 
@@ -107,7 +107,7 @@ def test_quota_becomes_the_record_of_a_controller() -> None:
 
 
 def test_quota_record_has_the_bytes_of_apache_kafka() -> None:
-    """As 4.3.1 wrote them."""
+    """The bytes are those that 4.3.1 wrote."""
     change = SetConfigs(
         *entity_key({"user": None, "client-id": "c"}), {}, {"producer_byte_rate": "1.5"}
     )

@@ -12,7 +12,7 @@ from tests.storage.takeover.test_entities import ME, follow, write
 
 
 def kraft_at(**levels: int) -> KraftMetadata:
-    """With levels of `metadata` and `transaction`."""
+    """KRaft metadata with these levels of the metadata and transaction versions."""
     return KraftMetadata(features={f"{name}.version": level for name, level in levels.items()})
 
 

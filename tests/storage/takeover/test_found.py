@@ -63,7 +63,7 @@ def image_of(**topics: tuple[PartitionImage, ...]) -> ClusterImage:
 
 
 def known(kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
-    """All but some of a topic's, and nothing of another broker's."""
+    """The known configs: of a topic all but `theirs`, of another broker none."""
     if kind == 2:
         return {key: text for key, text in configs.items() if key != "theirs"}
     return None if (kind, name) == (4, "9") else configs

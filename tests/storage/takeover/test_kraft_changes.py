@@ -48,7 +48,7 @@ LEVELS = (
 
 
 def write(kraft: KraftMetadata, change: Change) -> None:
-    """Through bytes, as the log holds them."""
+    """Write through bytes, as in the log."""
     for record, version in list(records_of(change, ME, kraft)):
         kraft.note(*kraft_records.decode(kraft_records.encode(record, version)))
 
@@ -62,7 +62,7 @@ def findings_in(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
 
 
 def keeping_elr(change: Change, levels: dict[str, int]) -> Change:
-    """As nobody can ask for another level of ELR, it stays."""
+    """The change with the level of ELR that the metadata have, which nobody can change."""
     if not isinstance(change, SetFeatures):
         return change
     requested = {**change.features.asked, ELR_VERSION: levels.get(ELR_VERSION, 0)}
@@ -108,7 +108,7 @@ def test_written_changes_are_read_as_the_same_metadata(
 
 @given(st.data())
 def test_lacking_changes_make_the_log_equal_to_the_image(data: st.DataObject) -> None:
-    """Two histories: the log of the first is brought to the state of the second."""
+    """The log of one random history is brought to the state of another one."""
     images, kraft = [ClusterImage("c"), ClusterImage("c")], KraftMetadata()
     for at in range(2):
         for _ in range(data.draw(st.integers(0, 6))):
@@ -174,7 +174,7 @@ def test_leftover_configs_of_a_deleted_topic_are_removed() -> None:
 
 
 def removal() -> bytes:
-    """As Apache Kafka writes it: the topic alone."""
+    """The removal of a topic as Apache Kafka writes it: one record, of the topic."""
     *_, (record, version) = records_of(DeleteTopic("t", TOPIC.id), ME, KraftMetadata())
     return kraft_records.encode(record, version)
 

@@ -36,7 +36,7 @@ ZERO = bytes(16)
 
 @contextmanager
 def logs_in(directory: Path) -> Iterator[LogManager]:
-    """The logs as another broker has them, which stops cleanly at the end."""
+    """The logs opened as by another broker, which stops cleanly at the end."""
     logs = LogManager(
         [directory], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
     )
@@ -112,7 +112,7 @@ async def test_logs_are_ignored_once_kwire_has_metadata(
 
 
 async def zookeepers(directory: Path) -> None:
-    """Two topics of Apache Kafka's with ZooKeeper, taken over, of which one was given a setting."""
+    """Two topics of Apache Kafka with ZooKeeper, taken over; one of them has a config."""
     identify(directory, 0)
     with logs_in(directory) as logs:
         for topic, topic_id in (("t", FIRST), ("u", SECOND)):

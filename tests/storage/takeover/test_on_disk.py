@@ -159,7 +159,7 @@ def identified(directory: Path, version: int) -> None:
 
 
 def checks_of(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
-    """Whether they were ZooKeeper's, are new, are to be looked at when kwire is new, or known."""
+    """(is_zookeepers, is_new, is_needed for new metadata, is_needed for used metadata)."""
     logs = opened([*directories])
     try:
         return (

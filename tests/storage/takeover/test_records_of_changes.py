@@ -56,7 +56,7 @@ def topic(name: str, *states: PartitionImage) -> TopicImage:
 
 
 def partition(index: int, known: PartitionImage, topic_id: bytes = T) -> PartitionRecord:
-    """As a log of Apache Kafka 3.6 has it."""
+    """A partition's record as in a log of Apache Kafka 3.6."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -73,7 +73,7 @@ def written(change: Change, kraft: KraftMetadata | None = None) -> list[tuple[ob
 
 
 def kraft_of(*topics: TopicImage, replicas: tuple[int, ...] = (7,)) -> KraftMetadata:
-    """A log that has these topics."""
+    """The metadata of a log with these topics."""
     kraft = KraftMetadata()
     for each in topics:
         kraft.topics[each.name] = each.id
@@ -249,7 +249,7 @@ def image_of(*topics: TopicImage) -> ClusterImage:
 
 
 def lacks(kraft: KraftMetadata, image: ClusterImage) -> list[Change]:
-    """Topics stand in no order."""
+    """The lacking changes; the order of topics is arbitrary."""
     return sorted(lacking(kraft, image, ME), key=repr)
 
 

@@ -51,7 +51,7 @@ def topic(name: str, number: int = 1, partitions: int = 1) -> TopicImage:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """What a KRaft node leaves that has made no topic."""
+    """The directory of a KRaft node without topics."""
     data = tmp_path / "data"
     folder = data / "__cluster_metadata-0"
     folder.mkdir(parents=True)
@@ -76,14 +76,14 @@ def vote(data: Path, *voters: int) -> None:
 
 
 def append(data: Path, records: list[Message], *more: bytes) -> None:
-    """As Apache Kafka's controller does while kwire is away."""
+    """Append to the metadata log, as Apache Kafka's controller does while kwire does not run."""
     log = KraftLog(data / "__cluster_metadata-0", Files(), DEFAULTS, Broker.now_ms())
     log.append([*(kraft_records.encode(each, 0) for each in records), *more], Broker.now_ms())
     log.close()
 
 
 def partition_records(data: Path) -> list[PartitionRecord]:
-    """In the order of the log."""
+    """The partition records in the order of the log."""
     segment = (data / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
     found = []
     for position, header in iter_batches(segment):
@@ -180,7 +180,7 @@ async def test_kraft_log_with_other_voters_is_not_written(
 
 
 def theirs(data: Path, *changes: Change) -> list[bytes]:
-    """What their controller writes of changes."""
+    """Records that Apache Kafka's controller writes for changes."""
     written = [
         each for change in changes for each in records_of(change, Replica(1), KraftMetadata())
     ]
@@ -222,7 +222,7 @@ async def test_kraft_log_is_followed_without_a_readable_mark(
 
 @pytest.mark.parametrize("theirs", [0, 4_999, 5_000])
 async def test_producer_ids_of_an_older_kwire_are_not_reused(data: Path, theirs: int) -> None:
-    """It took them from where Apache Kafka goes on, the last of them 4,999."""
+    """That version took the ids from Apache Kafka's next block, up to 4,999."""
     append(data, [ProducerIdsRecord(1, 13, theirs)])
     image = ClusterImage("kraft").with_next_producer_id(5_000)
     ChangeLog.create(data / "kwire-metadata.log", image).close()
@@ -310,7 +310,7 @@ async def test_report_counts_changes_above_the_limit(
 async def test_commit_is_refused_while_the_kraft_logs_disk_is_full(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change is acknowledged only if the KRaft log has it. The broker goes on."""
+    """A change is acknowledged only if the KRaft log has it.  The broker continues."""
 
     def fail(log: Log, *_: object, **__: object) -> None:
         error = OSError(errno.ENOSPC, "No space left on device")

@@ -34,7 +34,7 @@ TOPIC = TopicImage("t", b"t" * 16, (PartitionImage(1, 0, 0, (1,), (1,)),))
 
 
 class Opened:
-    """Directories, their logs and metadata, and a stay in them."""
+    """Directories with their logs and metadata, and kwire's stay in them."""
 
     def __init__(
         self, directory: Path, *, version: int = 1, first: tuple[CreateTopic, ...] = ()
@@ -68,7 +68,7 @@ def opened(closing: ExitStack, directory: Path, version: int = 1, *first: Create
 
 
 def with_metadata_log(directory: Path, *voters: int) -> Path:
-    """A KRaft metadata log that says nothing, and who votes on it."""
+    """An empty KRaft metadata log with these voters."""
     folder = directory / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     vote(directory, *voters)

@@ -77,7 +77,7 @@ def test_missing_tokens_are_written_to_the_kraft_log() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_delegation_tokens_survive_both_takeovers(tmp_path: Path, apache_kafka_libs: Path) -> None:
-    """Made by Apache Kafka, logged in by here; made here, logged in by there."""
+    """Clients log in to each broker with tokens that the other one created."""
     ports, given = settings()
     with ApacheKafka(tmp_path, port=ports["PLAINTEXT"], settings=apache_settings(given)):
         wait_until_open(ports["SASL"])

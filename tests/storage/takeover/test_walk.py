@@ -19,7 +19,7 @@ VERSIONS = (apache_kafka.VERSION, "3.9.2")
 def test_data_survive_kwires_stay_between_two_runs_of_apache_kafka(
     apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
-    """Two swaps, so that kwire's stay is seen by Apache Kafka."""
+    """Two swaps, so that Apache Kafka runs after kwire's stay."""
     Walk(tmp_path, 1, apache_kafka.VERSION).swaps(2)
 
 
@@ -28,7 +28,7 @@ def test_data_survive_kwires_stay_between_two_runs_of_apache_kafka(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_data_survive_many_swaps_of_both_brokers(seed: int, tmp_path: Path) -> None:
-    """In turns with both versions, and one in five with two log directories."""
+    """The walks alternate between both versions; one in five has two log directories."""
     version = VERSIONS[seed % 2]
     libs_or_skip(version)
     Walk(tmp_path, seed, version, directories=2 if seed % 5 == 0 else 1).swaps(SWAPS)

@@ -53,7 +53,7 @@ ENDING = ["PrepareCommit", "PrepareAbort"]
 
 @dataclass(slots=True)
 class Topic:
-    """A topic that is there, and what was acknowledged in it."""
+    """An existing topic, with the records that were acknowledged in it."""
 
     partitions: int
     is_anew: bool = False
@@ -63,7 +63,7 @@ class Topic:
 
 @dataclass(slots=True)
 class Open:
-    """A transaction that is under way; its producer lives through swaps."""
+    """An open transaction; its producer survives swaps."""
 
     producer: Producer
     topic: str
@@ -71,7 +71,7 @@ class Open:
 
 
 class Walk:
-    """One walk, the same for the same `seed` but for time; `root` is an Apache Kafka node's."""
+    """One random walk, fixed by its `seed` except for timing; `root` is an Apache Kafka node's."""
 
     def __init__(self, root: Path, seed: int, version: str, *, directories: int = 1) -> None:
         self._rng = random.Random(seed)
@@ -111,7 +111,7 @@ class Walk:
     # -- stays
 
     def swaps(self, count: int) -> None:
-        """`count` swaps, beginning with Apache Kafka; after each everything must be the same."""
+        """Swap brokers `count` times, beginning with Apache Kafka; compare everything each time."""
         seen: Seen | None = None
         for number in range(count + 1):
             with self._apache() if number % 2 == 0 else self._ours():
@@ -190,7 +190,7 @@ class Walk:
         self._wait_for(name)
 
     def _wait_for(self, name: str) -> None:
-        """Return when all partitions have their leader."""
+        """Wait until all partitions have their leader."""
         admin, wanted = self._admin, self.topics[name].partitions
 
         def led() -> bool:
@@ -255,11 +255,11 @@ class Walk:
         return [f"{what} {next(self._numbers)}".encode() for _ in range(count)]
 
     def _produce_anew(self) -> None:
-        """A producer of its own: it gets a producer id that must be nobody's."""
+        """By a new producer, whose producer id must be unused."""
         self._produce(self._producer(), "new", self._pick())
 
     def _produce_on(self) -> None:
-        """The one that lives through everything."""
+        """By the producer that survives all swaps."""
         names = sorted(name for name, topic in self.topics.items() if not topic.is_anew)
         if names:
             self._produce(self._living, "living", self._rng.choice(names))
@@ -270,7 +270,7 @@ class Walk:
         self.topics[name].records += self._send(producer, name, values)
 
     def _send(self, producer: Producer, name: str, values: list[bytes]) -> list[bytes]:
-        """Those that were acknowledged, which must be all of them."""
+        """Send records, all of which must be acknowledged."""
         acknowledged: list[bytes] = []
         failed: list[object] = []
 
@@ -311,7 +311,7 @@ class Walk:
         self._end(self._begun())
 
     def _begin(self) -> None:
-        """Left open: it ends in a later stay."""
+        """Begin a transaction that ends in a later stay."""
         self._open.append(self._begun())
 
     def _end(self, transaction: Open) -> None:
@@ -324,7 +324,7 @@ class Walk:
             transaction.producer.abort_transaction(WAIT_S)
 
     def _end_transactions(self) -> None:
-        """Some of those that were open when the other broker stopped, after a few more records."""
+        """End some of the transactions that were open when the other broker stopped."""
         staying = []
         for transaction in self._open:
             if self._rng.random() < 0.3:
@@ -343,7 +343,7 @@ class Walk:
         consumer = self._consumer(group)
 
         def is_committed() -> bool:
-            """Apache Kafka's coordinators come and go while it makes their topic."""
+            """Apache Kafka's coordinators are not available while it creates their topic."""
             try:
                 consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
             except KafkaException as refusal:
@@ -363,7 +363,7 @@ class Walk:
         return Consumer(config | more | {"enable.partition.eof": True})
 
     def _check_records(self) -> None:
-        """What was acknowledged and not aborted is there once; nothing else is."""
+        """Exactly the acknowledged records that were not aborted are there, each once."""
         self._wait_for_markers()
         held = {each.topic for each in self._open}
         for name, topic in self.topics.items():
@@ -410,5 +410,5 @@ class Walk:
 
 
 def _comparable(seen: Seen) -> Seen:
-    """What both brokers must agree on: leaders' epochs grow with each start."""
+    """The part that is equal in both brokers: leader epochs grow with each start."""
     return {name: value for name, value in seen.items() if not name.endswith(" epochs")}
