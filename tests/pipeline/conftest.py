@@ -13,7 +13,7 @@ from tests.pipeline.targets import Target, create
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address that is taken and on which nobody listens, so that nobody comes to."""
+    """An address that is bound and never listens, so that no broker gets it."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
@@ -23,7 +23,7 @@ def nobody() -> Iterator[str]:
     params=["kwire", pytest.param("apache", marks=[pytest.mark.java, pytest.mark.long])]
 )
 def target(request: pytest.FixtureRequest, unique: str) -> Target:
-    """On kwire, and before a release on Apache Kafka too; `on_both` asks for both each time."""
+    """A topic on kwire, and before a release on Apache Kafka; `on_both` always runs on both."""
     if request.param == "kwire":
         bootstrap = request.getfixturevalue("bootstrap")
     else:

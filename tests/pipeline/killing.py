@@ -38,7 +38,7 @@ POLL_S = 0.02
 
 
 class Spark:
-    """A `kwire pipeline` process, in a session of its own."""
+    """A `kwire pipeline` process, in a new process session."""
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self.log = log
@@ -57,16 +57,16 @@ class Spark:
         return self.process.wait(timeout_s)
 
     def wait_until(self, sign: Callable[[], bool]) -> None:
-        """Until there is a sign of its work, or it has ended."""
+        """Wait until the job has worked visibly, or has ended."""
         deadline = time.monotonic() + FIRST_SIGN_S
         while self.running and not sign():
             assert time.monotonic() < deadline, "the job shows no sign of work"
             time.sleep(POLL_S)
 
     def kill(self, victim: str) -> None:
-        """kill -9; returns when all of its processes that matter are gone, also where it had ended.
+        """kill -9; returns when all processes of the job are gone that could still write.
 
-        Where there is no Java yet, the victim is everything.
+        Before Java has started, the whole session is killed.
         """
         if victim == "python":
             self.process.kill()
@@ -75,14 +75,14 @@ class Spark:
         self.process.wait(GONE_S)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for an end that is a good one."""
+        """Wait until the job ends successfully."""
         try:
             assert self.wait(timeout_s) == 0, self.log.read_text()
         finally:
             self.end()
 
     def end(self) -> None:
-        """Whatever is left of its session."""
+        """Kill the remaining processes of the session."""
         _killed(_session(self.process.pid))
         self.process.wait()
 
@@ -91,7 +91,7 @@ class Spark:
 
 
 def _killed(pids: Iterable[int]) -> bool:
-    """kill -9 of processes that may end at any moment; whether there was one."""
+    """kill -9 of processes that may end at any moment; whether one was killed."""
     found = False
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -106,7 +106,7 @@ def _session(leader: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name: state, parent, group, session, ..."""
+    """The fields of /proc/PID/stat after the name: state, parent, group, session, ..."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -121,7 +121,7 @@ def _name(pid: int) -> str:
 
 
 class Kills:
-    """What was killed in a trial, and what the job that was killed last has left behind."""
+    """The kills of a trial, and the remaining processes of the job that was killed last."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -138,7 +138,7 @@ class Kills:
         job.kill(victim)
 
     def leave_behind(self, job: Spark) -> None:
-        """What is left of a killed job may live on while the next one works, and not longer."""
+        """Let processes of a killed job live until the next job has ended, but no longer."""
         self.end_last()
         self._last = job
 
@@ -148,7 +148,7 @@ class Kills:
 
 
 class Feeder(threading.Thread):
-    """Writes numbered records of 100 bytes to all partitions, whatever becomes of the broker."""
+    """Writes numbered records of 100 bytes to all partitions, although the broker is killed."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, numbers: range) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -196,13 +196,13 @@ class Feeder(threading.Thread):
 
 
 def moment(rng: random.Random, longest_s: float) -> None:
-    """Let some time pass, drawn by the seed: a kill comes at no particular moment."""
+    """Wait for a time drawn by the seed, so that kills come at random moments."""
     time.sleep(rng.uniform(0.0, longest_s))
 
 
 @contextmanager
 def feeding(bootstrap: str, topic: str, partitions: int, round_number: int) -> Iterator[None]:
-    """Write this round's share of the records meanwhile; all of them are there at the end."""
+    """Write this round's share of the records within the block; all are written at its end."""
     numbers = range(round_number * RECORDS // ROUNDS, (round_number + 1) * RECORDS // ROUNDS)
     feeder = Feeder(bootstrap, topic, partitions, numbers)
     feeder.start()

@@ -11,7 +11,7 @@ PATIENCE_S = 180.0
 
 
 def wait_for_markers(bootstrap: str, place: TopicPartition) -> None:
-    """Apache Kafka writes the marker of a transaction after it has said that it is ended."""
+    """Apache Kafka writes the markers of a transaction after it has answered EndTxn."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     deadline = time.monotonic() + PATIENCE_S

@@ -43,7 +43,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class Record:
-    """What has to be the same on both sides."""
+    """The fields that must be equal on both sides."""
 
     key: bytes | None = None
     value: bytes | None = b"value"
@@ -62,7 +62,7 @@ def structs(headers: Headers | None) -> list[dict[str, object]] | None:
 def batch(
     topic: str, partition: int, offsets: Iterable[int], rows: list[Record]
 ) -> pyarrow.RecordBatch:
-    """Rows of the source: the record at an offset is the one of that index."""
+    """Rows of the source, where each offset is an index into `rows`."""
     columns = [
         {
             "key": rows[offset].key,

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 class Row(NamedTuple):
-    """A record, wherever it is kept."""
+    """A record of a topic or of an archive."""
 
     topic: str
     partition: int
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
-    """Retention is off: the timestamps of tests are old."""
+    """Create a topic without retention, because the tests' timestamps are old."""
     given = {key.replace("_", "."): value for key, value in configs.items()}
     settings = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"} | given
     topic = NewTopic(name, partitions, replication_factor=1, config=settings)
@@ -134,14 +134,14 @@ def row_of(message: Any) -> Row:  # noqa: ANN401 - confluent_kafka's Message has
 
 
 def archive_table(directory: Path) -> pa.Table:
-    """All that a reader of Parquet files sees, by listing the directory; file after file."""
+    """All rows that a reader of Parquet files finds by listing the directory, file after file."""
     fields = [("topic", pa.string()), ("date", pa.string())]
     hive = pyarrow.dataset.partitioning(pa.schema(fields), flavor="hive")
     return pyarrow.dataset.dataset(directory, format="parquet", partitioning=hive).to_table()
 
 
 def archive_rows(directory: Path) -> list[Row]:
-    """The records of an archive, sorted; how often each is there shows."""
+    """The records of an archive, sorted; a duplicate appears twice."""
     table = archive_table(directory)
     columns = table.set_column(
         table.schema.get_field_index("timestamp"), "timestamp", table["timestamp"].cast(pa.int64())

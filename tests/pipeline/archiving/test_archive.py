@@ -47,7 +47,7 @@ class Bench:
     directory: Path
 
     def run(self, **more: Any) -> tuple[pipeline.Ended, pipeline.Published]:  # noqa: ANN401 - fields
-        """One run of the job, to its end."""
+        """Run the job once, to its end."""
         what = replace(self.options(), **more)
         ended = pipeline.follow(pipeline.archive(self.spark, what))
         return ended, pipeline.publish(self.spark, what.directory, what.file_size_bytes)
@@ -183,7 +183,7 @@ def test_archive_with_another_checkpoint_is_refused(bench: Bench) -> None:
 
 
 class Reader(threading.Thread):
-    """Lists and reads an archive again and again, as any program may at any time."""
+    """Lists and reads an archive repeatedly, as any program may at any time."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()

@@ -32,9 +32,9 @@ def examples(job: str) -> list[list[str]]:
 
 
 def run(words: list[str], bootstrap: str, archive: Path) -> dict[str, object]:
-    """An example as it stands, but for where the archive and the cluster are; its summary.
+    """Run an example on this archive and cluster; its summary.
 
-    In this process, on its Spark session; test_guide.py has a shell's.
+    It runs in this process, on its Spark session; test_guide.py runs commands in a shell.
     """
     words = [word.replace("/data/archive", str(archive)) for word in words]
     environment = {"KWIRE_BOOTSTRAP_SERVERS": bootstrap}

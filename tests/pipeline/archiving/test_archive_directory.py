@@ -53,14 +53,14 @@ def moves(archive: ArchiveDirectory, count: int) -> tuple[Move, ...]:
 
 
 class Cut(Exception):
-    """The process ends here."""
+    """Raised where the process would be killed."""
 
 
 @pytest.mark.parametrize("left", range(4))
 def test_next_lock_holder_finishes_interrupted_renames(
     archive: ArchiveDirectory, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
-    """The interruption comes before each rename: that of the state, and those of three files."""
+    """The process is killed before each rename: of the state, and of three files."""
     state = State("q", 3, moves(archive, 3))
     rename, done = os.replace, 0
 
@@ -147,7 +147,7 @@ def test_two_directories_take_each_others_name(tmp_path: Path) -> None:
 
 
 def batch(partition: int, offsets: Iterable[int], timestamps: Iterable[int]) -> pa.RecordBatch:
-    """As Spark hands it to a task: timestamps in microseconds."""
+    """A batch as Spark passes it to a task: timestamps are in microseconds."""
     rows = list(zip(offsets, timestamps, strict=True))
     return pa.RecordBatch.from_pydict(
         {

@@ -37,7 +37,7 @@ TO_THE_END_S = 1200.0
 
 
 class Trial:
-    """An archive, its topic, and what is done to them."""
+    """An archive and its topic, with the kills and checks of one trial."""
 
     def __init__(self, broker: BrokerProcess, directory: Path, rng: random.Random) -> None:
         self.broker = broker
@@ -52,12 +52,12 @@ class Trial:
         return Spark([*arguments, *sizes, *more], self.directory / "job.log")
 
     def batch(self) -> int:
-        """The last batch that counts."""
+        """The number of the last committed batch."""
         state = self.archive / "_kwire" / "state.json"
         return int(json.loads(state.read_text())["batch"]) if state.exists() else -1
 
     def round(self) -> None:
-        """A run of the job, that is killed; the broker too, every other time."""
+        """Run the job and kill it; kill the broker too, every other time."""
         continuous = ("--continuous", "--every", "500ms", "--publish-after", "2s")
         more = continuous if self.rng.random() < 0.7 else ()
         job = self.job(self.rng.choice(BATCHES), *more)
@@ -83,7 +83,7 @@ class Trial:
         self.kills.count("broker")
 
     def check_what_readers_see(self) -> int:
-        """The first records of each partition, each once, whenever one looks; how many."""
+        """Check that each reader sees the first records of each partition once; their number."""
         files = sorted(self.archive.glob("topic=*/date=*/*.parquet"))
         tables = [pq.read_table(path, columns=["partition", "offset"]) for path in files]
         if not tables:
@@ -103,7 +103,7 @@ class Trial:
 
 
 def in_topic(bootstrap: str, partition: int) -> pa.Table:
-    """All of a partition, by librdkafka."""
+    """All records of a partition, read by librdkafka."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False}
     consumer = Consumer(settings)
     try:
@@ -134,7 +134,7 @@ SHAPE = pa.schema(
 
 
 def in_archive(directory: Path, partition: int) -> pa.Table:
-    """All of a partition, by pyarrow, sorted by offset."""
+    """All archived records of a partition, read by pyarrow, sorted by offset."""
     files = [str(path) for path in directory.glob("topic=*/date=*/*.parquet")]
     found = ds.dataset(files).to_table(
         columns=SHAPE.names, filter=pc.field("partition") == partition

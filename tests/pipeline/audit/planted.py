@@ -37,7 +37,7 @@ PLAIN = {"linger.ms": 50, "partitioner": "murmur2_random"}
 
 @dataclass(frozen=True)
 class Made:
-    """A record as it is produced."""
+    """A record to produce."""
 
     key: str | None
     value: str | None
@@ -46,15 +46,15 @@ class Made:
     headers: tuple[tuple[str, str], ...] = ()
 
     def header(self, name: str, value: str) -> Made:
-        """With another value of a header."""
+        """The record with another value of a header."""
         headers = tuple((n, value if n == name else v) for n, v in self.headers)
         return replace(self, headers=headers)
 
 
 def records(now_ms: int, count: int = RECORDS, partitions: int = PARTITIONS) -> list[Made]:
-    """Records in which nothing is wrong: keys where murmur2 puts them, times that rise.
+    """Correct records: partitions by the murmur2 hash of the key, increasing timestamps.
 
-    Header `id` is other in each, header `seq` rises by one in each partition.
+    Header `id` is unique, and header `seq` increases by one in each partition.
     """
     made = []
     for number in range(count):
@@ -79,7 +79,7 @@ def numbered(made: Iterable[Made]) -> list[Made]:
 
 @dataclass
 class Planter:
-    """Makes topics on a broker, their names with a word of this run in front."""
+    """Creates topics on a broker, whose names begin with a word unique to this run."""
 
     bootstrap: str
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -94,7 +94,7 @@ class Planter:
     def create(
         self, topic: str, partitions: int = PARTITIONS, configs: Mapping[str, str] | None = None
     ) -> str:
-        """The topic's whole name."""
+        """Create a topic; its full name."""
         name = self.name(topic)
         made = self.admin.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])
         made[name].result(120)
@@ -107,7 +107,7 @@ class Planter:
             future.result(120)
 
     def end(self, topic: str, partition: int) -> int:
-        """The offset behind the last one."""
+        """The end offset of a partition."""
         requested = {TopicPartition(self.name(topic), partition): OffsetSpec.latest()}
         [future] = self.admin.list_offsets(requested).values()
         return int(future.result(120).offset)
@@ -121,7 +121,7 @@ class Planter:
 
 
 def send(producer: Producer, topic: str, made: Iterable[Made]) -> list[Message]:
-    """Produce records, and see that each has arrived."""
+    """Produce records, and check that each was acknowledged."""
     arrived: list[Message] = []
 
     def delivered(error: object, message: Message) -> None:
@@ -186,7 +186,7 @@ def apart(to: Planter) -> None:
 
 @plant("old")
 def old(to: Planter) -> None:
-    """In one batch with a record of the future, for else retention would take it."""
+    """The old record shares a batch with a future one, so that retention does not delete it."""
     hour = {"retention.ms": str(HOUR_MS), "segment.ms": str(HOUR_MS)}
     to.create("old", 1, TAKES_ALL | hour)
     late, early = records(to.now_ms, 2, partitions=1)
@@ -227,7 +227,7 @@ def no_id(to: Planter) -> None:
 
 @plant("sequence")
 def sequence(to: Planter) -> None:
-    """In one partition: 101 is left out, 150 is there twice, 180 and 181 are turned."""
+    """In one partition 101 is missing, 150 is doubled, and 180 and 181 are swapped."""
     to.create("sequence", 1)
     made = records(to.now_ms, partitions=1)
     turned = [*made[:179], made[180], made[179], *made[181:]]
@@ -251,7 +251,7 @@ def misplaced(to: Planter) -> None:
 
 @plant("skewed")
 def skewed(to: Planter) -> None:
-    """One key in half of the records."""
+    """Half of the records have one key."""
     to.create("skewed", 4)
     made = records(to.now_ms, count=1200, partitions=4)
     hot = made[0]
@@ -301,7 +301,7 @@ def small_batches(to: Planter) -> None:
 
 @plant("two-clocks")
 def two_clocks(to: Planter) -> None:
-    """The setting is altered, and a moment later the broker goes by it."""
+    """The timestamp type is altered, which the broker applies a moment later."""
     to.create("two-clocks", 1)
     made = records(to.now_ms, 10 * RECORDS, partitions=1)
     producer = to.producer()
@@ -315,9 +315,9 @@ def two_clocks(to: Planter) -> None:
 
 
 def in_transactions(to: Planter, topic: str, ends: Sequence[str], count: int = RECORDS) -> None:
-    """As many transactions, each with its share of the records and its end.
+    """Send the records in one transaction for each of `ends`.
 
-    What is aborted is sent once more; `open` leaves a transaction as it is.
+    The records of an aborted transaction are sent again; `open` leaves a transaction open.
     """
     producer = to.producer(
         **{"transactional.id": to.name(topic), "transaction.timeout.ms": 900_000}

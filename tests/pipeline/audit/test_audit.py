@@ -53,7 +53,7 @@ FOUND: dict[str, dict[str, int]] = {
 
 @dataclass
 class Audited:
-    """The planted topics of a broker, and what an audit of all of them says."""
+    """The planted topics of a broker, and the audit of all of them."""
 
     to: Planter
     report: Report
@@ -67,7 +67,7 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(bootstrap: str, spark: SparkSession) -> Audited:
-    """One audit of all topics, of kwire or of `--bootstrap`: it reads each of them once."""
+    """One audit of all topics, on kwire or on `--bootstrap`, which reads each topic once."""
     to = Planter(bootstrap)
     for make in PLANTS.values():
         make(to)
@@ -133,7 +133,7 @@ def test_figures_of_a_topic_equal_those_of_the_produced_records(audited: Audited
 
 
 def size_of(record: Made) -> int:
-    """Of key, value and headers, in bytes."""
+    """The size of key, value and headers in bytes."""
     texts = [record.key or "", record.value or ""]
     texts += [text for header in record.headers for text in header]
     return sum(len(text.encode()) for text in texts)

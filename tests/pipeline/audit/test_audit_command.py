@@ -39,7 +39,7 @@ pytestmark = [
 
 
 def produce_flights(bootstrap: str, topic: str) -> int:
-    """How many there are; the key is the carrier."""
+    """Produce the flights, keyed by carrier; their number."""
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
     made = [flights.encode(row) for row in flights.rows(EVERY)]
     for key, value in made:
@@ -74,7 +74,7 @@ def kwire(spark: SparkSession, bootstrap: str) -> Run:
 def test_examples_of_the_help_work(
     broker: BrokerProcess, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The first example runs as a process of its own; it makes a table, a page and a status."""
+    """The first example runs in a separate process; it prints a table and writes a page."""
     count = produce_flights(broker.bootstrap, "orders")
     produce_flights(broker.bootstrap, "payments")
     produce_flights(broker.bootstrap, "orders-copy")

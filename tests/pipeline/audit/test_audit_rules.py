@@ -83,7 +83,7 @@ def marker(offset: int) -> FetchedBatch:
 
 
 class TestGaps:
-    """By the batches that cover them."""
+    """Gaps are explained by the batches that cover them."""
 
     def test_cause_of_an_offset_is_that_of_the_batch_that_covers_it(self) -> None:
         pieces = [piece(0, 5), marker(5), piece(6, 4, aborted=True), piece(12, 1, covers=3)]
@@ -166,7 +166,7 @@ def test_compacted_offsets_are_distinguished_from_lost_ones(broker_factory: Brok
 
 
 def topic_of(**changes: object) -> TopicReport:
-    """A topic in which nothing is wrong, but for what is changed."""
+    """A correct topic, except for the given fields."""
     partition = PartitionFigures(0, 0, 10, 0, 10, 10, records=10)
     plain = TopicReport(
         name="t", configs={"cleanup.policy": "delete"}, partitions=[partition],
@@ -220,7 +220,7 @@ def kinds_of(**changes: object) -> list[tuple[str, str]]:
 
 
 class TestFindings:
-    """Of what cannot be planted through a broker."""
+    """Findings that cannot be planted through a broker."""
 
     @pytest.mark.parametrize(
         ("kinds", "found"),

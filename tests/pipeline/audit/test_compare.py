@@ -40,7 +40,7 @@ def same(made: list[Made]) -> list[Made]:
 
 
 def changed(made: list[Made]) -> list[Made]:
-    """One byte of a value."""
+    """The record with one byte of its value changed."""
     value = (made[PLACE].value or "").replace("text", "test")
     return [*made[:PLACE], replace(made[PLACE], value=value), *made[PLACE + 1 :]]
 
@@ -54,7 +54,7 @@ def doubled(made: list[Made]) -> list[Made]:
 
 
 def swapped(made: list[Made], place: int = PLACE) -> list[Made]:
-    """A record and the next of its partition."""
+    """The records with one of them and the next of its partition swapped."""
     partition = made[place].partition
     after = next(i for i in range(place + 1, COUNT) if made[i].partition == partition)
     turned = list(made)
@@ -63,7 +63,7 @@ def swapped(made: list[Made], place: int = PLACE) -> list[Made]:
 
 
 def all_of_them(made: list[Made]) -> list[Made]:
-    """Each at a place of its own, and a key, a timestamp, a header and a tombstone changed too."""
+    """The records with each kind of difference once, at different places."""
     spoiled = changed(swapped(made, 50))
     for place, changes in {
         10: {"key": "other"}, 20: {"timestamp_ms": 7}, 30: {"headers": ()}, 40: {"value": None},
@@ -86,7 +86,7 @@ SPOILT: dict[Spoil, dict[str, int]] = {
 
 @pytest.fixture(scope="module")
 def left(bootstrap: str) -> Planter:
-    """A topic as it should be, in transactions: its offsets have gaps."""
+    """A correct topic, written in transactions: its offsets have gaps."""
     to = Planter(bootstrap)
     to.create("left")
     in_transactions(to, "left", ["commit", "abort", "commit", "commit"], COUNT)

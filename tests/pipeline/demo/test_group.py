@@ -12,7 +12,7 @@ PARTITIONS = 6
 
 @pytest.mark.slow  # two libraries join a group: 4 s
 def test_each_member_has_a_share(shared_broker: BrokerProcess, unique: str) -> None:
-    """Also where the first of them could have read it all before the others came."""
+    """Also if the first member could have read everything before the others joined."""
     bootstrap = shared_broker.bootstrap
     produce.create_topics(bootstrap, {unique: PARTITIONS})
     rows = [{"carrier": f"carrier-{number}", "month": "1"} for number in range(100)]

@@ -19,7 +19,7 @@ BEGIN_MS = int(time.time() * 1000) - 3_600_000
 
 
 class Record(NamedTuple):
-    """What has to be the same on both sides; where it lies is not."""
+    """The fields that must be equal on both sides; offsets may differ."""
 
     key: bytes | None
     value: bytes | None
@@ -28,19 +28,19 @@ class Record(NamedTuple):
 
 
 def admin(bootstrap: str) -> AdminClient:
-    """Whoever asks it keeps it: its requests end with it."""
+    """An admin client; the caller must keep it, because its requests end with it."""
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
 def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    """Make a topic; settings are written with _ for their dots."""
+    """Create a topic; configs have _ instead of dots."""
     config = {key.replace("_", "."): value for key, value in configs.items()}
     client = admin(bootstrap)
     client.create_topics([NewTopic(name, partitions, config=config)])[name].result(TIMEOUT_S)
 
 
 def configs_of(bootstrap: str, name: str) -> dict[str, str]:
-    """What is set on the topic itself."""
+    """The configs that are set on the topic itself."""
     client = admin(bootstrap)
     resource = ConfigResource(ResourceType.TOPIC, name)
     found = client.describe_configs([resource])[resource].result(TIMEOUT_S)
@@ -48,13 +48,13 @@ def configs_of(bootstrap: str, name: str) -> dict[str, str]:
 
 
 def partitions_of(bootstrap: str, name: str) -> int:
-    """How many there are; 0 for no such topic."""
+    """The number of partitions; 0 if there is no such topic."""
     topics = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics
     return len(topics[name].partitions) if name in topics else 0
 
 
 def messages(bootstrap: str, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
-    """All of a partition that is committed, from an offset to its end now."""
+    """The committed records of a partition, from an offset to the present end."""
     wait_for_markers(bootstrap, TopicPartition(topic, partition))
     consumer = Consumer(
         {
@@ -133,7 +133,7 @@ def write_in_transactions(
 
 
 def flight_records(every: int = 1000) -> list[Record]:
-    """Every n-th flight, by its tail number; with headers, and where it is cancelled a null."""
+    """Every n-th flight, keyed by its tail number, with headers; null if it was cancelled."""
     found = []
     for number, row in enumerate(flights.rows(every)):
         cancelled = row["dep_time"] == flights.MISSING
@@ -151,7 +151,7 @@ def flight_records(every: int = 1000) -> list[Record]:
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:
-    """Records that tell their number."""
+    """Records with their number as the value."""
     return [
         Record(b"%d" % n, b"record %d" % n, BEGIN_MS + n, ()) for n in range(start, start + count)
     ]
@@ -169,7 +169,7 @@ SOON = frozenset(
 
 
 def commit(bootstrap: str, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    """Have a group be at an offset, as a consumer of it would."""
+    """Commit an offset for a group, as its consumer would."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     while True:
         try:
@@ -182,7 +182,7 @@ def commit(bootstrap: str, group: str, topic: str, offset: int, partition: int =
 
 
 def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int:
-    """Where a group is; -1001 where it is nowhere."""
+    """The committed offset of a group; -1001 if there is none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     (found,) = consumer.committed([TopicPartition(topic, partition)], TIMEOUT_S)
     consumer.close()
@@ -190,7 +190,7 @@ def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int
 
 
 def unread(bootstrap: str, group: str, topic: str, partition: int = 0) -> list[Record]:
-    """What a group has still to read."""
+    """The records that a group has not read yet."""
     start = committed(bootstrap, group, topic, partition)
     found = places(bootstrap, topic, partition)
     return [record for offset, record in found.items() if offset >= start]

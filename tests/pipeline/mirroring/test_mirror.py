@@ -71,7 +71,7 @@ class Pair:
         return replace(options, **more)  # type: ignore[arg-type]  # by name
 
     def mirror(self, **more: object) -> Mirrored:
-        """A whole run."""
+        """Run the mirror to its end."""
         return run(self.spark, self.options(**more))
 
     def assert_same(self) -> None:
@@ -207,7 +207,7 @@ def test_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> None
 
 
 def test_group_continues_in_the_target_with_its_first_unread_record(pair: Pair) -> None:
-    """The group stands at every offset of a source with gaps: markers and aborted records."""
+    """The group has committed each offset of a source with gaps: markers and aborted records."""
     mirrors.create(pair.source, pair.topic)
     transactions = [(numbered(3, 10 * n), n % 3 != 1) for n in range(4)]
     mirrors.write(pair.source, pair.topic, numbered(3, 100))
@@ -359,7 +359,7 @@ def test_between_kwire_and_apache_kafka(
 
 
 def test_example_of_the_mirror_command_works(pair: Pair) -> None:
-    """`kwire pipeline mirror` in this process, with its summary; test_guide.py has a shell's."""
+    """`kwire pipeline mirror` runs in this process; test_guide.py runs it in a shell."""
     mirrors.create(pair.source, pair.topic, 2)
     mirrors.write(pair.source, pair.topic, numbered(30))
     mirrors.commit(pair.source, pair.topic, pair.topic, 0)

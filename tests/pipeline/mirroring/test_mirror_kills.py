@@ -39,7 +39,7 @@ TO_THE_END_S = 1200.0
 
 
 class Trial:
-    """Two clusters, the job between them, and what is done to all three."""
+    """Two clusters and the job between them, with the kills and checks of one trial."""
 
     def __init__(
         self, source: BrokerProcess, target: BrokerProcess, directory: Path, rng: random.Random
@@ -55,7 +55,7 @@ class Trial:
         return Spark(["mirror", TOPIC, *sides, "--batch", str(batch), *more], self.log)
 
     def round(self) -> None:
-        """A run of the job, that is killed; one of the brokers too, most times."""
+        """Run the job and kill it; kill one of the brokers too, most times."""
         continuous = ("--continuous", "--every", "500ms", "--sync", "1s")
         more = continuous if self.rng.random() < 0.7 else ()
         before = ends(self.target)
@@ -90,7 +90,7 @@ class Trial:
         self.job(1_000_000).finish(TO_THE_END_S)
 
     def check(self) -> int:
-        """Both sides are the same, record by record; how many there are."""
+        """Check that both sides are equal, record by record; the number of records."""
         total = 0
         for partition in range(PARTITIONS):
             source, target = (in_order(side, partition) for side in (self.source, self.target))
@@ -100,7 +100,7 @@ class Trial:
         return total
 
     def commit_groups(self) -> dict[str, tuple[int, int]]:
-        """Groups at offsets anywhere in the source: partition and offset of each."""
+        """Commit groups at random offsets of the source; the partition and offset of each."""
         groups = {}
         for number in range(GROUPS):
             group, partition = f"group-{number}", self.rng.randrange(PARTITIONS)
@@ -110,7 +110,7 @@ class Trial:
         return groups
 
     def check_groups(self, groups: dict[str, tuple[int, int]]) -> None:
-        """Each goes on in the target with the record that it would have read next."""
+        """Check that each group continues in the target with its next record."""
         for group, (partition, offset) in groups.items():
             there = mirrors.committed(self.target.bootstrap, group, TOPIC, partition)
             sent = next(in_order(self.source, partition, offset), None)
@@ -123,7 +123,7 @@ def in_order(side: BrokerProcess, partition: int, start: int = 0) -> Iterator[Re
 
 
 def ends(broker: BrokerProcess) -> int:
-    """Where the partitions end, added up; -1 where the topic is not there."""
+    """The sum of the end offsets; -1 if the topic does not exist."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "log_level": 0})
     try:
         return sum(

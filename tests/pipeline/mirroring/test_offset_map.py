@@ -20,7 +20,7 @@ from tests.pipeline.mirroring import mirrors
 
 
 def mirrored(rng: random.Random) -> tuple[PartitionMap, dict[int, int], int]:
-    """A map, what it is the map of, and the source's end: both sides have gaps."""
+    """A map, its runs, and the end of the source; both sides have gaps."""
     places: dict[int, int] = {}
     runs = PartitionMap()
     source, target = rng.randrange(5), rng.randrange(5)
@@ -115,7 +115,7 @@ class MapTopic:
         return OffsetMap(self.cluster, self.options.map_topic)
 
     def write(self, *runs: Run, origin: str = "it") -> None:
-        """A record for each run."""
+        """Write a record for each run."""
         producer = Producer({"bootstrap.servers": self.options.target.bootstrap})
         for run in runs:
             key, value = MapRecord(*self.place, origin, "target", (run,)).encode()
@@ -123,13 +123,13 @@ class MapTopic:
         assert producer.flush(mirrors.TIMEOUT_S) == 0
 
     def sources(self) -> list[int]:
-        """The first offsets of the runs, as somebody finds them who reads all of it."""
+        """The first offsets of the runs, found by reading the whole topic."""
         found = self.new()
         found.read()
         return found.partitions[self.place].sources
 
     def sync_groups(self) -> None:
-        """As a run of the mirror does at its start."""
+        """Sync the groups, as the mirror does at its start."""
         topics = TopicSync(self.options, self.cluster, self.cluster, Mirrored())
         topics.select(lambda name: False)
         GroupSync(self.options, topics, self.new()).sync({}, {})

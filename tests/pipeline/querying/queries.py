@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 
 
 def table(name: str, every: int = 1) -> list[Fields]:
-    """Each n-th row of flights, weather, planes, airports or airlines, with numbers as numbers."""
+    """Each n-th row of flights, weather, planes, airports or airlines, with parsed numbers."""
     if name == "flights":
         rows = flights_data.rows(every)
     else:
@@ -39,13 +39,13 @@ def table(name: str, every: int = 1) -> list[Fields]:
 
 @cache
 def flights() -> list[Fields]:
-    """Every thousandth."""
+    """Every thousandth flight."""
     return table("flights", 1_000)
 
 
 @cache
 def weather() -> list[Fields]:
-    """Of one airport, a tenth."""
+    """A tenth of the weather rows of one airport."""
     return [row for row in table("weather", 10) if row["origin"] == "JFK"]
 
 
@@ -78,7 +78,7 @@ def as_json(rows: Iterable[Fields], key: str | None = None) -> list[Sent]:
 
 
 def consumed(bootstrap: str, topic: str, count: int) -> list[Message]:
-    """All records of a topic's one partition; there must be so many."""
+    """All records of a topic's only partition, whose number must be `count`."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = consumer.consume(count, TIMEOUT_S) if count else []
@@ -111,7 +111,7 @@ def optional_double(value: float | None) -> bytes:
 
 @dataclass
 class Ran:
-    """What a query did: its rows in the order they came, those of a batch together."""
+    """The result of a query: its rows in their order of arrival, by batch."""
 
     running: pipeline.Running
     done: Done
@@ -145,13 +145,13 @@ class Bench:
         return self.topic(name)
 
     def query(self, sql: str, **options: Any) -> pipeline.Query:  # noqa: ANN401 - as Query has them
-        """A query to a list; `{name}` in its SQL is a topic of this test."""
+        """A query whose sink is a list; `{name}` in its SQL is a topic of this test."""
         names = _Topics(self.topic)
         options.setdefault("sink", pipeline.ToFunction(self._collect))
         return pipeline.Query(sql.format_map(names), kafka=self.kafka, **options)
 
     def run(self, sql: str, **options: Any) -> Ran:  # noqa: ANN401 - as Query has them
-        """Run a query over what there is."""
+        """Run a query over the present records."""
         return self.follow(replace(self.query(sql, **options), once=True))
 
     def follow(self, query: pipeline.Query, **how: Any) -> Ran:  # noqa: ANN401 - as follow has them

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def options(*words: str) -> dict[str, object]:
-    """What click makes of a command line."""
+    """The options that click parses from a command line."""
     context = query.command.make_context("query", ["SELECT 1", *words])
     return context.params
 

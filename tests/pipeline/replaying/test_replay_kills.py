@@ -43,7 +43,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 def written(bootstrap: str) -> int:
-    """How far the target's partitions reach, in offsets."""
+    """The end offsets of the target's partitions."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "log_level": 0})
     try:
         places = [TopicPartition(TARGET, partition) for partition in range(PARTITIONS)]
@@ -62,7 +62,7 @@ def replay(bootstrap: str, directory: Path, log: Path, *more: str) -> Spark:
 
 
 def kill_amid(job: Spark, broker: BrokerProcess, rng: random.Random) -> str:
-    """Kill the job once it has written something; the broker before it, every other time."""
+    """Kill the job once it has written records, and the broker before it every other time."""
     before = written(broker.bootstrap)
     job.wait_until(lambda: written(broker.bootstrap) > before)
     victims = rng.choice(VICTIMS)

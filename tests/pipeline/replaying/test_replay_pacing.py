@@ -22,7 +22,7 @@ RECORDS = 100
 
 
 def batches(count: int, each: int) -> Iterator[pa.RecordBatch]:
-    """As a task is given them: by the time they are due, the partitions in turn."""
+    """Batches as a task gets them: by due time, with partitions in turn."""
     for start in range(0, count, each):
         numbers = range(start, min(start + each, count))
         stamps = [NOON_MS + number * STEP_MS for number in numbers]
@@ -46,7 +46,7 @@ def replay(bootstrap: str, target: str, pace: Pace) -> list[PartitionResult]:
 
 
 class Arrivals(threading.Thread):
-    """Reads a topic, and keeps when each number came."""
+    """Reads a topic, and records the arrival time of each number."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(name="arrivals")
@@ -65,7 +65,7 @@ class Arrivals(threading.Thread):
 
 
 def test_no_record_is_early_or_out_of_order_in_its_partition(bootstrap: str, unique: str) -> None:
-    """Ten seconds of records at double speed, and slower if the machine cannot keep that speed."""
+    """Ten seconds of records are replayed at double speed, or slower on a busy machine."""
     create_topic(bootstrap, f"{unique}-before", PARTITIONS)
     # The first transaction of a broker creates an internal topic, which takes some time.
     replay(bootstrap, f"{unique}-before", Pace(NOON_MS, time.time() - 3600, 1.0))
