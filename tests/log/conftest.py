@@ -92,7 +92,7 @@ class BuildFields(TypedDict, total=False):
 
 
 class BatchFields(BuildFields, total=False):
-    """What a test may say of a batch; the rest is the same for all."""
+    """The fields of a batch that a test may set; the others are equal in all tests."""
 
     timestamp: int
     size: int

@@ -23,7 +23,7 @@ from kwire.log.directory.files import Files, OpenFile
 
 
 class PowerCut(BaseException):
-    """The process ends here: no handler of errors may see this."""
+    """Raised where the process is killed; no error handler may catch it."""
 
 
 class Write(NamedTuple):
@@ -35,7 +35,7 @@ class Write(NamedTuple):
 
 @dataclass
 class Content:
-    """Of one file: what is certain, and what came after it."""
+    """The content of one file: the durable bytes, and the writes since."""
 
     certain: bytes = b""
     pending: list[Write] = field(default_factory=list)
@@ -71,7 +71,7 @@ def _put(content: bytearray, position: int, data: bytes) -> None:
 
 @dataclass
 class Folder:
-    """Of one folder: its names after each change, and how many changes are certain."""
+    """The names in one folder after each change, and the number of durable changes."""
 
     names: list[dict[str, int]] = field(default_factory=lambda: [{}])
     certain: int = 0
@@ -112,7 +112,7 @@ class CrashingDisk(Files):
         self.changes += 1
 
     def _keep(self, path: Path | str) -> None:
-        """A file's name goes: see to it that no other file is given its inode."""
+        """Link a file that is about to go elsewhere, so that no other file gets its inode."""
         if os.path.isfile(path):
             os.link(path, self._kept() / str(self.changes))
 

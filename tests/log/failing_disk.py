@@ -11,7 +11,7 @@ from tests.descriptors import path_of
 
 
 class FailingDisk(Files):
-    """Fails for paths that hold `word`, in the calls named in `calls`, once it is `broken`."""
+    """Fails for paths that contain `word`, in the calls named in `calls`, once it is `broken`."""
 
     def __init__(self, word: str, *calls: str, code: int = errno.EIO) -> None:
         self.word = word
@@ -63,7 +63,7 @@ class FailingDisk(Files):
 
 
 class PiecemealDisk(Files):
-    """Takes no more than `piece_bytes` of a write at a time, as a disk or a signal may have it."""
+    """Takes at most `piece_bytes` of a write at a time, as a disk or a signal may cause."""
 
     def __init__(self, piece_bytes: int) -> None:
         self.piece_bytes = piece_bytes

@@ -57,7 +57,7 @@ def test_append_writes_offset_and_epoch_into_the_given_buffer(
 def test_append_completes_a_short_write(
     open_log: OpenLog, append: Append, read_all: ReadAll, make_batch: MakeBatch, piece_bytes: int
 ) -> None:
-    """The system may take less than it is given: the rest goes behind it, wherever that is."""
+    """The system may write less than it is given; the rest is written after that."""
     config = log_config(index_interval_bytes=0, segment_bytes=700)
     log = open_log(config, files=PiecemealDisk(piece_bytes))
     for size in (100, 200, 300, 400):

@@ -24,7 +24,7 @@ CONFIGS = {
 
 
 class Marker:
-    """One that may be too late, by its producer's epoch or by its coordinator's."""
+    """A marker that may be stale, by its producer's epoch or by its coordinator's."""
 
     def __init__(self, rng: random.Random, log: Log) -> None:
         producer_id = rng.choice((*PRODUCERS, 9))

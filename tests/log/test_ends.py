@@ -268,7 +268,7 @@ class TestTruncation:
         assert again.epochs.entries == [(3, 100)]
 
     def test_truncate_fully_keeps_a_given_log_start_offset(self, log: Log) -> None:
-        """A follower whose leader's records begin before what it has of them."""
+        """The leader's records begin before those of the follower."""
         truncate_fully(log, 100, NOW_MS, log_start_offset=90)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (90, 100, [100])
 

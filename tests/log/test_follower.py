@@ -45,7 +45,7 @@ CONFIGS = {
 
 
 def write(log: Log, rng: random.Random, leader_epoch: int, now_ms: int) -> None:
-    """A plain batch, one of a producer, one of a transaction, or what ends one."""
+    """Append a plain batch, one of a producer, one of a transaction, or a marker."""
     if rng.random() < 0.5:
         data = build([Record(0, now_ms, None, b"")])
         log.append(data, leader_epoch=leader_epoch, now_ms=now_ms)
@@ -159,7 +159,7 @@ def test_drawn_appends_give_follower_and_leader_the_same_files(
 
 
 def test_follower_fills_segments_like_the_leader(open_log: OpenLog) -> None:
-    """What comes at once goes to where it would have gone one by one."""
+    """Batches that arrive together are placed as if they had arrived one by one."""
     log = open_log(replace(BASE, segment_bytes=3 * RECORD_BYTES))
     data = b"".join(
         build([Record(0, NOW_MS, None, b"")], base_offset=offset, partition_leader_epoch=0)
@@ -184,7 +184,7 @@ def sent(make_batch: MakeBatch, *spans: tuple[int, int]) -> bytearray:
 def test_follower_of_a_log_that_begins_within_a_batch(
     open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll, start: int
 ) -> None:
-    """As its leader's does, of which records were deleted up to there: it keeps that start."""
+    """The leader's log begins there after a deletion of records; the follower keeps that start."""
     log = open_log()
     truncate_fully(log, start, NOW_MS)
     data = sent(make_batch, (3, 7), (8, 8))
@@ -200,7 +200,7 @@ def test_follower_of_a_log_that_begins_within_a_batch(
 def test_follower_refuses_a_batch_that_overlaps_its_log(
     open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
-    """Nor within one that was sent with it, nor before the log without reaching into it."""
+    """Also if it overlaps a batch that was sent with it, or lies before the log start."""
     for held, data in (
         ([(0, 4)], sent(make_batch, (3, 7))),
         ([], sent(make_batch, (3, 7), (5, 9))),
@@ -231,7 +231,7 @@ def test_follower_with_records_keeps_them_at_an_overlapping_batch(
 def test_follower_places_old_messages_by_their_last_offset(
     open_log: OpenLog, last: int, codec: int
 ) -> None:
-    """A wrapper begins no one knows where: what it holds may be thought to reach back."""
+    """A wrapper does not have its first offset, so its messages may seem to reach back."""
     log = open_log()
     truncate_fully(log, 5, NOW_MS)
     kept = [Record(offset, NOW_MS, b"k", b"v") for offset in range(last - 3 * codec, last + 1)]

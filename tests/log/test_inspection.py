@@ -142,7 +142,7 @@ def test_verify_reports_each_fault_with_its_file(
 
 
 def test_verify_and_dump_raise_for_no_damage(data_dir: Path, rng: random.Random) -> None:
-    """Bytes changed at random in any file: problems perhaps, never an exception."""
+    """Random damage in any file may cause problems, but never an exception."""
     folder = data_dir / "golden-0"
     noticed = 0
     for _ in range(300):

@@ -219,7 +219,7 @@ class LogModel(RuleBasedStateMachine):
 
 
 def batch_again(batch: bytearray) -> bytes:
-    """The batch as the client sends it again: it knows nothing of offsets and epochs."""
+    """The batch as a client sends it again, without offset and epoch."""
     return bytes(8) + bytes(batch[8:12]) + b"\xff" * 4 + bytes(batch[16:])
 
 

@@ -80,7 +80,7 @@ def test_recovery_cuts_the_zeros_of_a_preallocated_segment(
 def test_zeros_of_a_segment_are_cut_despite_a_false_clean_marker(
     log: Log, log_dir: Path, open_log: OpenLog
 ) -> None:
-    """A power cut took the cut of the file, and left the marker of the stop."""
+    """A power cut lost the truncation of the file, but not the marker of the clean stop."""
     again = open_log(CONFIG, clean=True)
     assert again.log_end_offset == log.log_end_offset
     assert sizes(log_dir) == held(again)

@@ -39,7 +39,7 @@ WORDS = [b"record", b"batch", b"offset", b"epoch", b"marker", b"segment"]
 
 
 def compressible() -> list[Record]:
-    """What a codec makes of it depends on its level."""
+    """Data whose compressed size depends on the level."""
     chance = random.Random(1)
     return [
         Record(number, NOW_MS - number % 7, b"k", b" ".join(chance.choices(WORDS, k=60)))

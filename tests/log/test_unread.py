@@ -26,7 +26,7 @@ COMPACTED = log_config(cleanup_policy=frozenset({"compact"}))
 
 
 def unreadable(count: int, first: int, largest: int, flag: int = 0) -> bytearray:
-    """A batch with a CRC that holds, which says that it is gzip and is not."""
+    """A batch with a valid CRC that claims gzip but is not compressed."""
     made = [Record(number, 0, b"k", b"v") for number in range(count)]
     batch = build(made, compression=Compression.GZIP)[:61] + b"these are no records"
     struct.pack_into(">i", batch, 8, len(batch) - 12)
@@ -45,7 +45,7 @@ def is_taken(batch: bytearray, config: LogConfig) -> bool:
 
 
 def settled(count: int, first: int, largest: int) -> bool:
-    """Whether no record can be out of bounds, and the header's largest timestamp be wrong."""
+    """Whether the header alone shows that the timestamps are in bounds and the largest is right."""
     if first == largest == -1:
         return NOW_MS - BOUND_MS <= -1
     within = NOW_MS - BOUND_MS <= first <= largest <= NOW_MS + BOUND_MS

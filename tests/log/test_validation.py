@@ -40,7 +40,7 @@ def stamped(*timestamps: int) -> bytearray:
 
 
 def sealed(batch: bytearray) -> bytearray:
-    """Make the CRC fit again."""
+    """The batch with its CRC computed again."""
     struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])))
     return batch
 
@@ -241,7 +241,7 @@ def test_valid_batch_is_accepted(
 
 @pytest.mark.parametrize("claimed", [-1, NOW_MS - 1, NOW_MS + 10**9])
 def test_largest_timestamp_is_computed_if_the_header_is_wrong(claimed: int, log_at_9: Log) -> None:
-    """Sarama leaves it to the broker."""
+    """Sarama leaves the largest timestamp to the broker."""
     batch = with_field(stamped(NOW_MS, NOW_MS + 5, NOW_MS + 2), MAX_TIMESTAMP_POS, ">q", claimed)
     log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
     data = log_at_9.segments.active.path.read_bytes()
@@ -313,7 +313,7 @@ def test_largest_timestamp_below_minus_one_is_stored_as_minus_one(log_at_9: Log)
 
 @pytest.mark.parametrize("size", range(62))
 def test_batch_shorter_than_its_header_is_refused(size: int, log_at_9: Log) -> None:
-    """A length is looked at as soon as it is there."""
+    """A length is checked as soon as it is read."""
     for data, corrupt_from in ((bytes(size), 12), (bytes(plain()[:size]), 62)):
         with pytest.raises(LogError) as refused:
             log_at_9.append(bytearray(data), leader_epoch=0, now_ms=NOW_MS)
@@ -323,6 +323,6 @@ def test_batch_shorter_than_its_header_is_refused(size: int, log_at_9: Log) -> N
 
 
 def test_log_error_text_has_the_reason() -> None:
-    """For clients some have a sentence of their own, which says it as well."""
+    """Some errors have a separate sentence for clients, which also has the reason."""
     assert "12 bytes" in str(LogError(ErrorCode.CORRUPT_MESSAGE, "12 bytes"))
     assert "for all" in str(LogError(ErrorCode.INVALID_RECORD, "12 bytes", message="for all"))

@@ -40,7 +40,7 @@ PRODUCERS = (0, 1, 2**40)
 
 @dataclass(frozen=True)
 class Written:
-    """A batch as it was sent, and where it came to be."""
+    """A batch as it was sent, and its offset."""
 
     first: int
     epoch: int
@@ -65,7 +65,7 @@ class Written:
 
 @dataclass
 class Producer:
-    """What a list of batches says of one."""
+    """The state of a producer after a list of batches."""
 
     epoch: int = 0
     next_sequence: int = 0
@@ -77,7 +77,7 @@ class Producer:
 
 @dataclass
 class Fold:
-    """What the batches say together."""
+    """The state after a list of batches."""
 
     producers: dict[int, Producer] = field(default_factory=dict)
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Fold:
 
 
 class Walk:
-    """A log, a follower's, and the list of what both must hold."""
+    """A log, its follower, and the batches that both must have."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -147,7 +147,7 @@ class Walk:
         return self.written[-1].end if self.written else self.start
 
     def step(self) -> str:
-        """One of these, by chance; gives its name."""
+        """Do one random step; its name."""
         steps = {
             self.data: 8,
             self.end_transaction: 4,
@@ -207,7 +207,7 @@ class Walk:
         self.append(self._batch(sent, compression), sent)
 
     def append(self, batch: bytearray, sent: Written, origin: Origin = Origin.CLIENT) -> None:
-        """It is answered what became of it, and flushed with as many as `flush.messages` says."""
+        """Append a batch and check the result; it is flushed as `flush.messages` requires."""
         durable = self.log.recovery_point
         size = len(batch)
         result = self.log.append(batch, leader_epoch=self.epoch, now_ms=self.stamp, origin=origin)
@@ -218,7 +218,7 @@ class Walk:
         self.written.append(sent)
 
     def _batch(self, sent: Written, compression: Compression = Compression.NONE) -> bytearray:
-        """As its client sends it, who does not know what time it is here."""
+        """A batch as a client sends it, with the client's time."""
         late = 7 if self.config.log_append_time else 0
         made = [Record(0, stamp - late, b"k", value, []) for stamp, value in sent.records]
         return build(
@@ -263,7 +263,7 @@ class Walk:
         self.written.append(sent)
 
     def repeat(self) -> None:
-        """The last batch of a producer comes once more."""
+        """The last batch of a producer is sent again."""
         last = {
             each.producer_id: each
             for each in self.written
@@ -290,7 +290,7 @@ class Walk:
         assert problems(self.log) == []
 
     def truncate(self) -> None:
-        """A later leader has less; what began before the log's start has ended for good."""
+        """Truncate to a later leader's end, but not into a transaction that spans the log start."""
         least = max(
             [m + 1 for first, m in Fold.of(self.written).spans if first < self.start], default=0
         )
@@ -303,7 +303,7 @@ class Walk:
         self.epoch += 1
 
     def delete(self) -> None:
-        """Up to where no transaction is cut in two."""
+        """Delete records up to an offset that is in no transaction."""
         fold = Fold.of(self.written)
         limit = min([self.end, *fold.open()])
         places = [
@@ -315,7 +315,7 @@ class Walk:
         assert delete_records(self.log, self.start, self.end) == self.start
 
     def retain(self) -> None:
-        """What is before the log's start goes."""
+        """Remove the segments before the log start."""
         following = [segment.base_offset for segment in self.log.segments][1:]
         gone = sum(base <= self.start for base in following)
         assert delete_expired_segments(self.log, self.stamp, self.end) == gone
@@ -360,7 +360,7 @@ class Walk:
         return contents_of(self.log, range(self.stamp - 40, self.stamp + 12, 3))
 
     def check_others(self) -> None:
-        """Whoever else holds the same tells the same."""
+        """Reopened copies and the follower must give the same answers."""
         seen = self.contents()
         for whole in (False, True):
             again = reopened(self.log, NOW_MS, whole=whole)
@@ -402,7 +402,7 @@ class Walk:
         self.check_epochs(seen, held)
 
     def check_read(self, offset: int, fold: Fold) -> None:
-        """A read gives what is asked for, of one segment, and names what was aborted in it.
+        """A read returns a region of one segment and the transactions aborted in it.
 
         An index of every batch tells that to the batch; else one too many may be named.  What is
         appended first to a segment that was opened again, or cut, has no entry.
@@ -438,7 +438,7 @@ class Walk:
             assert all(began < later for _, began in named)
 
     def check_times(self, seen: dict[str, Any], listed: list[tuple[int, int, bytes]]) -> None:
-        """As in Kafka only the first segment is searched that has such a timestamp at all."""
+        """As in Kafka, only the first segment with such a timestamp is searched."""
         bases = [segment.base_offset for segment in self.log.segments]
         ends = [*bases[1:], self.end]
         for stamp, found in seen["times"].items():

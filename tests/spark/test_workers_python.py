@@ -68,7 +68,7 @@ ModuleNotFoundError: No module named 'pyarrow'
 
 
 def test_missing_package_of_workers_is_reported_with_advice() -> None:
-    """The session may be the caller's own."""
+    """The advice also covers a session that the caller created."""
     message = str(failure(RuntimeError(MISSING)))
     assert message.startswith("the Python of Spark's workers has no pyarrow: ")
     assert "PYSPARK_PYTHON" in message

@@ -15,7 +15,7 @@ DEDUPE_BYTES = 10_000_000
 
 
 class ApacheCleaner:
-    """Cleans the log of a task, which it does not share with anybody, in place."""
+    """Cleans the log of a task in place."""
 
     def __init__(self) -> None:
         command = [str(java.executable()), "-Xmx512m", "-XX:TieredStopAtLevel=1"]
@@ -35,7 +35,7 @@ class ApacheCleaner:
         self._process.communicate()
 
     def clean(self, directory: Path, task: CleaningTask) -> int:
-        """The first offset that was not cleaned."""
+        """Clean the log; the first offset that was not cleaned."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = (

@@ -70,7 +70,7 @@ STEPS = st.lists(st.one_of(_BATCHES, _BATCHES, _ENDS, st.just(Roll())), min_size
 
 
 def key_bytes(number: int) -> bytes:
-    """Short ones and long ones."""
+    """A short or a long key."""
     return b"k%d" % number * (1 + 9 * (number % 2))
 
 
@@ -169,7 +169,7 @@ def task_for(
 
 @dataclass(frozen=True)
 class Seen:
-    """What a reader can tell of a batch; a base timestamp only counts as a delete horizon."""
+    """The fields of a batch that readers see; a base timestamp only counts as a delete horizon."""
 
     header: tuple[object, ...]
     horizon_ms: int | None

@@ -21,7 +21,7 @@ _NULL = _SIZE.pack(-1)
 
 
 def wrapped(header: BatchHeader, kept: list[Record]) -> bytes:
-    """`kept`, at least one, wrapped as the message with this header was."""
+    """The messages `kept`, at least one, in a wrapper like the one with this header."""
     relative_to = kept[0].offset if header.magic == 1 else 0
     flags = header.attributes & LOG_APPEND_TIME_FLAG
     inner = b"".join(
@@ -41,7 +41,7 @@ def wrapped(header: BatchHeader, kept: list[Record]) -> bytes:
 def message(
     offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> bytes:
-    """One message, its offset and size before it; magic 0 has no timestamp."""
+    """One message after its offset and size; magic 0 has no timestamp."""
     body = bytearray((magic, attributes))
     if magic == 1:
         body += _TIMESTAMP.pack(timestamp)

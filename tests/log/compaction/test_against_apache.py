@@ -70,7 +70,7 @@ def clean_here(log: Log, task: CleaningTask) -> None:
 
 
 def compare(log: Log, task: CleaningTask, apache_cleaner: ApacheCleaner) -> None:
-    """Clean the log here, and a copy of it there."""
+    """Clean the log by kwire, and a copy of it by Apache Kafka."""
     log.close()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # it deletes later
         copy = Path(folder, "t-0")
@@ -83,7 +83,7 @@ def compare(log: Log, task: CleaningTask, apache_cleaner: ApacheCleaner) -> None
 
 
 def producer_state(log: Log) -> dict[int, tuple[int, int]]:
-    """What must survive: the last sequence number and the epoch of each producer."""
+    """The last sequence number and epoch of each producer, which must survive."""
     return {
         entry.producer_id: (entry.last_sequence, entry.epoch)
         for entry in log.producers.entries.values()

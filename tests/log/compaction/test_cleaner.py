@@ -182,7 +182,7 @@ def test_log_is_due_for_cleaning_by_dirty_ratio_and_lag(open_manager: OpenManage
 def test_cleaner_restarts_at_the_log_start_for_an_invalid_checkpoint(
     open_manager: OpenManager, checkpoint: int, policy: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told, except where retention may have taken what was cleaned."""
+    """A warning says so, unless retention may have deleted the cleaned part."""
     manager = open_manager()
     config = replace(CONFIG, cleanup_policy=frozenset(policy))
     log = manager.create("t", b"1" * 16, 0, config)
@@ -259,7 +259,7 @@ def test_long_key_is_not_confused_with_its_hash() -> None:
 
 
 class Scripted(InThread):
-    """Answers as told; then as the real one."""
+    """Gives the answers of the test first, then those of the real worker."""
 
     def __init__(self, *answers: Answer | OSError) -> None:
         super().__init__(Files())

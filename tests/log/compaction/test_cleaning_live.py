@@ -35,7 +35,7 @@ def create_topic(broker: BrokerProcess, name: str, config: dict[str, str] | None
 
 
 def produce(broker: BrokerProcess, topic: str, first: int, count: int, keys: int) -> None:
-    """Records with the key (number % keys) and a kilobyte that begins with the number."""
+    """Produce records with the key (number % keys) and a kilobyte that begins with the number."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
     for number in range(first, first + count):
         producer.produce(topic, key=b"%d" % (number % keys), value=b"%-1000d" % number)
@@ -44,7 +44,7 @@ def produce(broker: BrokerProcess, topic: str, first: int, count: int, keys: int
 
 
 def consume(broker: BrokerProcess, topic: str) -> dict[bytes, int]:
-    """The last value of each key, and that offsets only grow; reads to the end."""
+    """Read to the end, checking that offsets grow; the last value of each key."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -89,7 +89,7 @@ def log_bytes(broker: BrokerProcess, topic: str) -> int:
 
 
 def cleaned_to(broker: BrokerProcess, topic: str) -> int:
-    """What `cleaner-offset-checkpoint` says."""
+    """The offset in `cleaner-offset-checkpoint`."""
     path = broker.data_dir / "cleaner-offset-checkpoint"
     lines = path.read_text().splitlines()[2:] if path.exists() else []
     found = dict(line.rsplit(" ", 1) for line in lines)
@@ -108,7 +108,7 @@ def workers_of(broker: BrokerProcess) -> list[int]:
 
 
 def content_of(path: Path) -> bytes:
-    """Of a file in /proc; nothing once its process or thread has ended."""
+    """The content of a file in /proc; empty once its process or thread has ended."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -39,7 +39,7 @@ def drawn(chance: random.Random, folder: Path) -> tuple[Log, list[list[int]]]:
 def expected_cleanable(
     log: Log, stamps: list[list[int]], high_watermark: int, now_ms: int
 ) -> Cleanable:
-    """By the rules of Kafka's LogCleanerManager; and only what is durable."""
+    """The result by the rules of Kafka's LogCleanerManager, limited to what is durable."""
     config = log.config
     bases = [segment.base_offset for segment in log.segments]
     sizes = [segment.size_bytes for segment in log.segments]

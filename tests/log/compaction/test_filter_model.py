@@ -38,7 +38,7 @@ def plainly(found: Iterable[Record]) -> list[Plain]:
 
 
 def drawn(chance: random.Random) -> bytes:
-    """Numbered one by one, or with gaps, as an earlier cleaning left it."""
+    """A batch with consecutive offsets, or with gaps as left by an earlier cleaning."""
     span = chance.randint(1, 9)
     offsets = list(range(BASE, BASE + span))
     if chance.random() < 0.6:
@@ -135,7 +135,7 @@ def test_filter_leaves_the_records_that_a_plain_list_leaves(seed: int) -> None:
 def test_last_batch_of_a_producer_is_kept_empty(
     producer_id: int, known: tuple[int, int] | None, upper_bound: int
 ) -> None:
-    """The last batch of all, and the one that tells of a producer that is still known."""
+    """The last batch of the log, and the last batch of a producer that is still known."""
     task = replace(
         TASK, upper_bound=upper_bound, producers=[(producer_id, *known)] if known else []
     )
@@ -176,7 +176,7 @@ def test_last_batch_of_a_producer_is_kept_empty(
 
 @pytest.mark.parametrize(("after_ms", "stays"), [(-1, False), (0, False), (1, True)])
 def test_marker_is_removed_after_its_delete_horizon(after_ms: int, stays: bool) -> None:
-    """It gets that time when nothing of its transaction is left."""
+    """The horizon is set once no record of the transaction is left."""
     task = replace(TASK, now_ms=NOW_MS, delete_retention_ms=5, producers=[])
     offsets = OffsetMap(9, 10**6)
     offsets.freeze()
@@ -221,12 +221,12 @@ def test_keys_are_read_in_a_batch_of_8300_records() -> None:
 
 
 def object_bytes(size: int) -> int:
-    """Of a key, as Python keeps it: 33 bytes more, in steps of 16."""
+    """The memory of a key as a Python object: 33 bytes more, in steps of 16."""
     return -(-(size + 33) // 16) * 16
 
 
 def table_bytes(keys: int) -> int:
-    """Of a set, which doubles when it is three fifths full."""
+    """The memory of a set, which doubles when it is three fifths full."""
     slots = 8
     while slots * 3 // 5 <= keys:
         slots *= 2
@@ -235,7 +235,7 @@ def table_bytes(keys: int) -> int:
 
 @pytest.mark.parametrize("key_bytes", [1, 14, 15, 16, 23])
 def test_offset_map_limits_its_keys_by_memory(key_bytes: int) -> None:
-    """Of those to come it is not known how long they are."""
+    """The lengths of later keys are not known in advance."""
     end = 1000
     for limit in (500, 1000, 5000, 20_000):
         offsets = OffsetMap(end, limit)

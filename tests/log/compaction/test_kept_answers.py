@@ -75,7 +75,7 @@ def steps_of(draw: random.Random, count: int, *, codecs: list[Compression]) -> l
 
 
 def legacy_of(draw: random.Random) -> bytes:
-    """Messages as brokers before Kafka 0.11 kept them."""
+    """Drawn messages in the formats before Kafka 0.11."""
     data, first = b"", 0
     for _ in range(draw.randrange(1, 9)):
         pairs = [
@@ -95,7 +95,7 @@ def legacy_of(draw: random.Random) -> bytes:
 
 
 def digest(directory: Path, *, names: bool) -> str:
-    """Where codecs are used their libraries decide how much fits in a file: then no `names`."""
+    """With codecs, their libraries decide how much fits into a file: then without `names`."""
     seen = [
         (
             name if names else "",
@@ -112,7 +112,7 @@ def digest(directory: Path, *, names: bool) -> str:
 
 
 def answers(seed: int, folder: Path, clean: Callable[[Log, CleaningTask], Path]) -> list[str]:
-    """What `clean` leaves in the folder that it gives, after each of two rounds."""
+    """Digests of the folder that `clean` returns, after each of two rounds."""
     draw = random.Random(seed)
     codecs = [Compression.NONE] if seed % 2 == 0 else list(Compression)
     directory = folder / "t-0"

@@ -102,7 +102,7 @@ SIZES = [0, 1, 62, 63, 64, 65, 130, 8_000, 9_000, 20_000]
 
 
 def sized(gone: tuple[int, ...] = ()) -> tuple[list[Record], bytes]:
-    """Keys and values whose sizes take one byte, two or three; each key is there once."""
+    """Unique keys and values whose sizes are encoded in one, two or three bytes."""
     made = [
         Record(100 + number, 1000 + 70 * number, b"%d" % number + b"k" * key, b"v" * value)
         for number, (key, value) in enumerate((key, value) for key in SIZES for value in SIZES)
@@ -126,7 +126,7 @@ STEPS = [0, 1, 62, 63, 64, 65, 127, 128, 129, 8_191, 8_192, 2**20]
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_key_scan_skips_timestamp_deltas_of_any_size(sign: int) -> None:
-    """The first record's is what the others are counted from."""
+    """Deltas are relative to the first record's timestamp."""
     stamps = [10**12 + sign * step for step in STEPS]
     made = [
         Record(100 + number, stamp, b"\2\2%d" % number, b"v") for number, stamp in enumerate(stamps)

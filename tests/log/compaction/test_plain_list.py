@@ -64,7 +64,7 @@ def held(log: Log) -> list[tuple[int, bytes | None, int, bool, bool]]:
 
 
 def expected(log: Log, task: CleaningTask) -> Kept:
-    """Records of aborted transactions go, and those of which a later one has the key."""
+    """The records that are not of aborted transactions and are the last of their key."""
     aborted = []
     for name, first in aborted_transactions(log, 0, log.log_end_offset):
         ends = [
@@ -105,7 +105,7 @@ def rewritten(task: CleaningTask, groups: list[GroupCleaned]) -> Kept:
 
 
 def fitting(task: CleaningTask) -> list[list[int]]:
-    """Neighbours go together as long as they fit, by their bytes and those of each index."""
+    """Groups of neighbours that fit together, by their bytes and those of each index."""
     groups: list[list[int]] = []
     totals = [0, 0, 0]
     for base, size in task.segments:
@@ -123,7 +123,7 @@ def fitting(task: CleaningTask) -> list[list[int]]:
 
 
 class Durable(Files):
-    """Notes the names of the files that were fsynced."""
+    """Records the names of the files that were fsynced."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -139,7 +139,7 @@ def indexed(group: GroupCleaned, folder: Path) -> Iterator[Path]:
 
 
 def check_indexes(group: GroupCleaned, folder: Path, interval_bytes: int) -> None:
-    """An entry for the first batch behind each interval, with the largest timestamp by then."""
+    """Check for an entry at the first batch after each interval, with the largest timestamp."""
     data = (folder / group.files[0]).read_bytes()
     offsets: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []

@@ -139,7 +139,7 @@ class History:
                 assert self.written[at] == (key, None), f"{key!r} at {at} is lost"
 
     def held(self) -> dict[int, tuple[bytes, bytes | None]]:
-        """What a consumer of the whole log gets."""
+        """The records that a consumer of the whole log gets."""
         log, found, at = self.log, dict[int, tuple[bytes, bytes | None]](), 0
         while region := log.read(at, 1 << 20, max_offset=log.log_end_offset, min_one_batch=True):
             data = region.read()

@@ -27,11 +27,11 @@ BATCHES = 60
 
 
 class PowerCut(BaseException):
-    """Not an error that anybody handles."""
+    """Raised in place of a change; nothing handles it."""
 
 
 class CutDisk(Files):
-    """The `left`-th change of the folder does not happen any more, nor does anything after it."""
+    """Makes the changes of the folder before the `left`-th, and none from there on."""
 
     def __init__(self) -> None:
         self.left = 1 << 30
@@ -82,7 +82,7 @@ def fill(log: Log) -> None:
 
 
 def last_values(log: Log) -> dict[bytes, tuple[int, bytes]]:
-    """What a consumer of the whole log is left with; offsets must grow on the way."""
+    """The last value of each key for a consumer of the whole log; offsets must grow."""
     found: dict[bytes, tuple[int, bytes]] = {}
     offset = 0
     while region := log.read(offset, 1 << 20, max_offset=log.log_end_offset, min_one_batch=True):
@@ -127,7 +127,7 @@ def filled(tmp_path: Path) -> Path:
 
 
 def steps_of(filled: Path, tmp_path: Path) -> int:
-    """How many changes of the folder a swap makes."""
+    """The number of changes of the folder by a swap."""
     folder = tmp_path / "count" / "t-0"
     shutil.copytree(filled, folder)
     disk = CutDisk()

@@ -25,7 +25,7 @@ PASSING = OSError(errno.ENOSPC, "made up")
 
 
 class Worker:
-    """One that is never asked for anything."""
+    """A worker that gets no requests."""
 
     def __init__(self) -> None:
         self.stops = 0
@@ -63,7 +63,7 @@ def filthy(manager: LogManager, number: int = 0, topic_id: bytes = b"1" * 16) ->
 
 
 class Turns:
-    """Takes the cleaner's rounds, and ends them as told, without cleaning anything."""
+    """Takes the cleaner's rounds and ends them as the test says, without cleaning."""
 
     def __init__(self, cleaner: Cleaner, backoff_ms: int = 1000) -> None:
         self.cleaner = cleaner
@@ -86,7 +86,7 @@ class Turns:
         self.cleaner.finished(done, now_ms, self.settings)
 
     def pause_after_failure(self, now_ms: int) -> int:
-        """How long it is left alone that fails at `now_ms`, found by halving."""
+        """The pause of a log that fails at `now_ms`, found by bisection."""
         self.end(self.grab(now_ms), now_ms, failure=PASSING)
         low, high = 0, 1 << 40
         while low < high:
@@ -202,7 +202,7 @@ def test_unreadable_log_is_skipped_and_a_failed_disk_goes_offline(
 
 
 def test_idle_cleaner_worker_is_kept_for_a_minute(manager: LogManager) -> None:
-    """The one that was last at work is taken first; one that failed is ended."""
+    """The worker that was used last is taken first; one that failed is ended."""
     cleaner, workers = manager.cleaner, [Worker() for _ in range(4)]
     for number in range(3):
         filthy(manager, number)

@@ -141,7 +141,7 @@ def test_tombstones_of_old_formats_expire_by_the_file_time(
 
 
 def test_cleaner_follows_transactions_across_segments(tmp_path: Path) -> None:
-    """What was aborted in the first is named by the indexes of the second and the third."""
+    """Transactions of the first segment are aborted in the indexes of the second and third."""
     log = open_log(tmp_path / "t-0", CONFIG)
     log.producers.verify_transactions = False
 

@@ -53,6 +53,6 @@ def manager_of(tmp_path: Path, clock: Clock) -> Iterator[MakeManager]:
 
 
 def kill(manager: LogManager) -> None:
-    """What the end of the process does: the locks go, nothing is written."""
+    """Release the locks without writing anything, as the end of a process does."""
     for directory in manager.online_dirs:
         directory.unlock()

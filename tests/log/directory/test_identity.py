@@ -13,7 +13,7 @@ CLUSTER = "AAAAAAAAQACEAgAAAAAAAA"
 
 
 def lose(path: Path, content: str | None) -> None:
-    """Remove a file, or put something else in its place."""
+    """Remove a file, or replace its content."""
     if content is None:
         path.unlink()
     else:
@@ -50,7 +50,7 @@ def test_directories_of_two_clusters_are_refused(manager_of: MakeManager) -> Non
 def test_meta_properties_of_zookeeper_keep_their_version(
     manager_of: MakeManager, tmp_path: Path
 ) -> None:
-    """Apache Kafka 3.9 with ZooKeeper starts on no other."""
+    """Apache Kafka 3.9 with ZooKeeper refuses any other version."""
     manager = manager_of()
     text = f"version=0\nbroker.id=1\ncluster.id={CLUSTER}\n"
     (tmp_path / "a" / "meta.properties").write_text(text)

@@ -19,7 +19,7 @@ LATER_MS = NOW_MS + 5
 
 
 def write(folder: Path, *changes: list[bytes]) -> None:
-    """Each in an append of its own, by an owner who comes and goes."""
+    """Open the metadata log and append each of the changes."""
     log = KraftLog(folder, Files(), DEFAULTS, NOW_MS)
     for values in changes:
         log.append(values, LATER_MS)
@@ -102,7 +102,7 @@ def test_many_records_are_split_into_batches_of_the_maximum_size(
 def test_records_up_to_half_the_maximum_are_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch is atomic, and so has to be a change."""
+    """A change must be atomic, as a batch is."""
     monkeypatch.setattr(kraft_log, "BATCH_BYTES_MAX", 4096)
     write(tmp_path, [bytes(168)] * 10)
     assert [len(found) for _, found in batches(tmp_path)] == [10]

@@ -56,7 +56,7 @@ def read(folder: Path) -> KraftMetadata:
 
 
 def facts(found: KraftMetadata) -> dict[str, object]:
-    """What holds whichever checkpoint it was read from."""
+    """The values that do not depend on the checkpoint they were read from."""
     values: dict[str, object] = {
         field.name: getattr(found, field.name)
         for field in fields(found)
@@ -135,7 +135,7 @@ def test_every_partition_change_is_applied(tmp_path: Path) -> None:
 
 
 def _end_of(folder: Path, offset: int) -> int:
-    """Where the batch with `offset` ends in the first segment."""
+    """The end position of the batch with `offset` in the first segment."""
     data = (folder / f"{0:020}.log").read_bytes()
     for position, header in iter_batches(data):
         if header.last_offset >= offset:

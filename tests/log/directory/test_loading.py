@@ -37,7 +37,7 @@ IDS = {"ours": TOPIC_ID, "other": OTHER_ID, "none": None}
 
 @pytest.fixture
 def two_folders(manager_of: MakeManager, append: Append, tmp_path: Path) -> Path:
-    """t-0 of three records in `a` and of five in `b`, flushed and not stopped cleanly."""
+    """Folders of t-0 with three records in `a` and five in `b`, flushed and not stopped cleanly."""
     for name, records in (("a", 3), ("b", 5)):
         manager = manager_of(name)
         log = manager.create("t", TOPIC_ID, 0)
@@ -210,7 +210,7 @@ def test_load_opens_keeps_and_removes_folders_by_their_names(
 def test_clean_stop_writes_marker_and_checkpoints(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:
-    """Each directory's own lines, with the high watermarks that are asked for, and the epoch."""
+    """Each directory has its own lines, with the given high watermarks, and the epoch."""
     manager = manager_of("a", "b")
     logs = [manager.create("t", TOPIC_ID, number) for number in range(4)]
     for number, log in enumerate(logs):

@@ -57,7 +57,7 @@ class Disks(CrashingDisk):
 
 @dataclass
 class Topic:
-    """One topic, of one id, and what its only partition must hold."""
+    """One topic with its id and the expected records of its only partition."""
 
     id: bytes
     first_epoch: int
@@ -73,7 +73,7 @@ class Topic:
 
 
 class Namesakes(RuleBasedStateMachine):
-    """What the metadata says, and the logs, which must follow it."""
+    """The metadata, and the logs, which must follow them."""
 
     @initialize(seed=st.integers(0, 2**32))
     def set_up(self, seed: int) -> None:
@@ -144,7 +144,7 @@ class Namesakes(RuleBasedStateMachine):
         self.compare()
 
     def carry_out(self, work: Callable[[], None], ending: tuple[bool, int] | None) -> None:
-        """Do it; `ending`: with the power or the process gone after so many changes of the disk."""
+        """Do a step; `ending` cuts the power or kills the process after some disk changes."""
         power, changes = ending or (False, None)
         self.disk.cut_after(changes)
         try:
@@ -180,7 +180,7 @@ class Namesakes(RuleBasedStateMachine):
 
     @rule(name=names, count=st.integers(1, 8), size=st.integers(1, 3), ending=ending)
     def append(self, name: str, count: int, size: int, ending: tuple[bool, int] | None) -> None:
-        """To a topic that is made for it, if there is none."""
+        """Append to the topic, which is created if it does not exist."""
 
         def append() -> None:
             self.make(name)
@@ -196,7 +196,7 @@ class Namesakes(RuleBasedStateMachine):
         and_then=st.sampled_from(["", "kill", "kill", "power"]),
     )
     def anew(self, name: str, size: int, used: bool, and_then: str) -> None:
-        """The whole of it, as clients do who want an empty topic."""
+        """Delete the topic and create it again, as clients do to empty it."""
         if used:
             self.append(name, 6, size, None)
             self.flush(name, None)
@@ -251,7 +251,7 @@ class Namesakes(RuleBasedStateMachine):
 
     @rule(name=names)
     def compacted(self, name: str) -> None:
-        """As if the cleaner had been at it, up to its last segment."""
+        """The log as if compacted up to its last segment."""
         if found := self.log_of(name):
             log, topic = found
             log.first_dirty_offset = topic.cleaned = log.segments.active.base_offset
@@ -269,7 +269,7 @@ class Namesakes(RuleBasedStateMachine):
     @precondition(lambda self: self.jobs)
     @rule(many=st.integers(1, 12), ending=ending)
     def maintenance_goes_on(self, many: int, ending: tuple[bool, int] | None) -> None:
-        """Jobs run in a thread: much may have happened since they were made ready."""
+        """Jobs run in a thread, so much may have happened since they were prepared."""
 
         def go_on() -> None:
             for _ in range(min(many, len(self.jobs))):
@@ -303,7 +303,7 @@ class Namesakes(RuleBasedStateMachine):
         self.carry_out(go_on, ending)
 
     def turn(self, key: tuple[str, int]) -> None:
-        """As kwire's task gives one.  The disks here end or are away, but refuse nothing."""
+        """One turn of upkeep, as kwire's task gives it."""
         moves = self.manager.moves
         if moves.copy_some(key):
             return

@@ -29,7 +29,7 @@ OTHER_ID = b"fedcba9876543210"
 
 @pytest.fixture
 def deleted(manager_of: MakeManager, append: Append) -> LogManager:
-    """Of a log of ten records, all but two deleted; all checkpoints written; then deleted."""
+    """A deleted log of ten records, of which eight were deleted before; with all checkpoints."""
     manager = manager_of()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)
@@ -69,7 +69,7 @@ def test_topic_recreated_after_a_restart_has_no_old_offsets(
 def test_checkpoint_prepared_before_the_deletion_is_not_used(
     manager_of: MakeManager, append: Append, clock: Clock
 ) -> None:
-    """A thread writes it at any time."""
+    """A thread may write it at any later time."""
     manager = manager_of()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)

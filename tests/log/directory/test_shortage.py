@@ -55,7 +55,7 @@ def short_of(disk: FailingDisk, code: int, *calls: str) -> None:
 
 
 def refused(log: Log, batch: bytearray) -> None:
-    """The append is refused, and neither log nor batch is changed."""
+    """Check that an append is refused and changes neither log nor batch."""
     before, end, names = bytes(batch), log.log_end_offset, file_names(log)
     with pytest.raises(LogError) as caught:
         log.append(batch, leader_epoch=0, now_ms=NOW_MS)
@@ -65,7 +65,7 @@ def refused(log: Log, batch: bytearray) -> None:
 
 
 def file_names(log: Log) -> set[str]:
-    """Of what belongs to segments."""
+    """The names of the segments' files."""
     return {path.name for path in log.dir.iterdir() if path.name[0].isdigit()}
 
 
@@ -146,7 +146,7 @@ def test_roll_is_refused_if_an_index_cannot_be_written(
 
 
 def fill_segment(log: Log, append: Append, make_batch: MakeBatch) -> tuple[int, bytearray]:
-    """The end of a log whose next batch begins a segment, and that batch."""
+    """Fill a segment; the log's end, and a batch that needs a new segment."""
     batch = make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0)
     while log.segments.active.size_bytes + len(batch) <= 320:
         append(log, producer_id=7, producer_epoch=0, base_sequence=log.log_end_offset)
@@ -182,7 +182,7 @@ def test_refused_batch_that_was_rewritten_for_its_topic_is_unchanged(
 def test_append_is_refused_before_the_write_without_descriptors(
     open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch
 ) -> None:
-    """An answer of KAFKA_STORAGE_ERROR says to producers that the batch is not there."""
+    """To producers KAFKA_STORAGE_ERROR means that the batch is not in the log."""
     log = open_log(log_config(flush_messages=1), files=disk)
     batch = make_batch(1)
     short_of(disk, NO_DESCRIPTORS, "open_folder")
@@ -251,7 +251,7 @@ def test_follower_has_no_batch_without_its_producer_state(
 
 
 def with_offset(batch: bytearray, *, base_offset: int, leader_epoch: int) -> None:
-    """As its leader has stamped it; the CRC does not cover these."""
+    """The batch with the offset and epoch of its leader, which the CRC does not cover."""
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, 12, leader_epoch)
 
@@ -335,7 +335,7 @@ def test_deletion_succeeds_if_the_renamed_folder_cannot_be_fsynced(
 def test_start_fails_without_room_for_the_recovery(
     manager: LogManager, disk: FailingDisk, append: Append
 ) -> None:
-    """A broker that serves nothing helps nobody: it says why and ends, to be started again."""
+    """The broker logs the reason and ends, instead of running without logs."""
     append(manager.create("t", TOPIC_ID, 0))
     path = manager.online_dirs[0].path
     manager.online_dirs[0].unlock()  # as if killed

@@ -69,7 +69,7 @@ class Filling:
             created.result(120)
 
     def write(self, sitting: int) -> None:
-        """Some of everything; the second sitting leaves a transaction open."""
+        """Write some of everything; the second run leaves a transaction open."""
         for codec in CODECS:
             self._codec(codec, sitting)
         self._large(sitting)
@@ -115,7 +115,7 @@ class Filling:
         )
 
     def _compacted(self, sitting: int) -> None:
-        """Each key many times over, and some deleted."""
+        """Write each key many times, and delete some."""
         now_ms = _now_ms()
         count = 800 * self.rounds
         self._send(
@@ -203,7 +203,7 @@ def _now_ms() -> int:
 
 
 def wait_until_cleaned(data_dir: Path) -> None:
-    """Return once the cleaner has been at all but the last segment of `compacted`."""
+    """Wait until the cleaner has cleaned all but the last segment of `compacted`."""
     folder = data_dir / "compacted-0"
 
     def cleaned() -> bool:

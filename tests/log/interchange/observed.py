@@ -58,7 +58,7 @@ def observe(bootstrap: str) -> Seen:
 
 
 def partition_ends(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Where each partition of clients' topics ends, of those that have a leader."""
+    """The end offsets of the partitions of clients' topics that have a leader."""
     host, _, port = bootstrap.rpartition(":")
     with closing(Connection(host, int(port), client_id="observer", timeout_s=30)) as connection:
         observer = _Observer(connection)
@@ -76,7 +76,7 @@ class _Observer:
         self.call = connection.call
 
     def wait_until_up(self) -> None:
-        """Coordinators have loaded their logs, and all partitions have their leader."""
+        """Wait until coordinators have loaded their logs and all partitions have a leader."""
         for group in GROUPS:
             until(partial(self._has_coordinator, group), f"no coordinator of {group}")
             until(partial(self._is_loaded, group), f"{group} is not loaded")
@@ -251,14 +251,14 @@ def given(answer: PartitionData) -> bytes:
 
 
 def without(seen: Seen, *endings: str) -> Seen:
-    """What was seen but for the things of these names."""
+    """The observations without those whose names end so."""
     left = {name: value for name, value in seen.items() if not name.endswith(endings)}
     assert len(left) > 100
     return left
 
 
 def differences(wanted: Seen, found: Seen) -> list[str]:
-    """One line for each thing that is not the same."""
+    """One line for each observation that differs."""
     lines = []
     for name in sorted(wanted.keys() | found.keys()):
         left, right = wanted.get(name, "nothing"), found.get(name, "nothing")

@@ -102,7 +102,7 @@ def test_directory_without_metadata_log_loses_nothing_to_retention(
 
 
 def producer_ids(seen: Seen) -> set[int]:
-    """Those that logs remember, and those of transactional ids."""
+    """The producer ids in the logs, and those of transactional ids."""
     in_logs = (entries for name, entries in seen.items() if name.endswith(" producers"))
     given = {entry[0] for entries in in_logs for entry in entries}
     return given | {

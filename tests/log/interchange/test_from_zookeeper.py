@@ -62,7 +62,7 @@ def test_changes_by_apache_kafka_with_zookeeper_are_followed(tmp_path: Path) -> 
 
 
 def create(bootstrap: str, topics: dict[str, int]) -> None:
-    """Again where one of that name is still being deleted."""
+    """Create a topic; repeat while one of that name is still being deleted."""
     for name, count in topics.items():
         new = NewTopic(name, count, 1)
         until(partial(is_made, bootstrap, new), f"{name} is never deleted")
@@ -85,7 +85,7 @@ def ends_of(topics: dict[str, int]) -> set[tuple[str, int]]:
 
 
 def send(bootstrap: str, topic: str, partition: int, count: int) -> None:
-    """From a new idempotent producer."""
+    """Send records with a new idempotent producer."""
     failed: list[object] = []
     config = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
     producer = Producer(config)

@@ -53,7 +53,7 @@ def by_kwire(tmp_path_factory: pytest.TempPathFactory, rounds: int) -> Ours:
 
 @pytest.fixture
 def ours(by_kwire: Ours, tmp_path: Path) -> Iterator[Path]:
-    """A copy of the directory, to be given away; afterwards it is still sound."""
+    """A copy of the directory for Apache Kafka, checked for soundness afterwards."""
     data_dir = Path(shutil.copytree(by_kwire.data_dir, tmp_path / "data"))
     assert verified(data_dir) == []
     yield data_dir
@@ -96,7 +96,7 @@ def test_kraft_mode_serves_kwires_partitions(
 
 
 def put_in_place(source: Path, target: Path) -> None:
-    """All partitions of `source` and what its checkpoints say of them, with the ids of `target`."""
+    """Copy all partitions of `source` and their checkpoint lines, with the ids of `target`."""
     for folder in partition_folders(source):
         theirs = target / folder.name
         topic_id = partition_metadata.read(Files(), theirs)

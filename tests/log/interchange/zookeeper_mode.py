@@ -77,7 +77,7 @@ def _topic(topic: TopicImage) -> dict[str, object]:
 
 
 def _commands(nodes: Mapping[str, object]) -> str:
-    """What makes the nodes, and those above them, in ZooKeeper's own shell."""
+    """The commands of ZooKeeper's shell that create the nodes and their parents."""
     lines: dict[str, str] = {}
     for path, content in nodes.items():
         parts = path.split("/")[1:]

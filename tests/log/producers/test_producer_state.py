@@ -194,7 +194,7 @@ def test_producer_with_an_open_transaction_does_not_expire(producer: Producer) -
 
 
 def test_open_transaction_survives_a_long_stop(producer: Producer, open_log: OpenLog) -> None:
-    """From the log's very first offset on."""
+    """The transaction begins at the log's first offset."""
     producer.send(0, transactional=True)
     producer.log.close()
     for clean in (True, False):
@@ -238,7 +238,7 @@ def test_aborted_transaction_gets_an_index_entry(log: Log, make_batch: MakeBatch
 def test_aborted_transactions_are_listed_in_the_order_of_their_markers(
     log: Log, make_batch: MakeBatch
 ) -> None:
-    """Not of their first records; Apache Kafka's Fetch tells them so as well."""
+    """Apache Kafka's Fetch also lists them in the order of their markers."""
     first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
     first.send(0, transactional=True)  # offset 0
     second.send(0, transactional=True)  # 1
@@ -283,7 +283,7 @@ def test_marker_without_records_leaves_all_offsets_stable(producer: Producer) ->
 
 
 class TestVerification:
-    """KIP-890: a transaction's first batch needs the coordinator's word."""
+    """KIP-890: a transaction's first batch must be verified by the coordinator."""
 
     @pytest.fixture
     def log(self, open_log: OpenLog) -> Log:
@@ -319,7 +319,7 @@ class TestVerification:
         assert producer.send(1, transactional=True).first_offset == 1
 
     def test_verification_ends_with_its_transaction(self, producer: Producer) -> None:
-        """An answer that a marker has overtaken proves nothing."""
+        """A verification that a marker overtook is not valid."""
         producer.proof = self.prove(producer)
         producer.end(ControlType.ABORT)
         assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE

@@ -19,7 +19,7 @@ PRODUCERS = (7, 8)
 
 @pytest.fixture
 def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Log, Log]:
-    """The second one goes the long way with everything."""
+    """Two logs; the second one never takes the shortcut."""
     found = []
     for name in ("short", "long"):
         directory = tmp_path / name / "t-0"
@@ -40,7 +40,7 @@ def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def attempt(log: Log, batch: bytearray, origin: Origin, vouched: bool) -> object:
-    """Append a batch, once the coordinator has said yes to it if it is `vouched` for."""
+    """Append a batch, after the coordinator has verified it if `vouched`."""
     header = read_header(batch)
     proof = None
     if vouched and header.is_transactional and not header.is_control:

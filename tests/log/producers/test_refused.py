@@ -174,7 +174,7 @@ def test_batch_follows_a_refused_one_by_its_sequence_number(
 
 
 def test_first_of_several_refused_batches_is_remembered(producer: Producer) -> None:
-    """The first that there was no room for; its time is when that was."""
+    """The first batch that had no room is remembered, with the time of its refusal."""
     producer.send(0)
     for sequence in (3, 2, 4):
         producer.send(sequence, room=False)

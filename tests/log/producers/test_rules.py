@@ -61,7 +61,7 @@ def answer(
     shown: bool,
     verify: bool,
 ) -> ErrorCode | WrittenBatch | None:
-    """As Apache Kafka's ProducerAppendInfo and UnifiedLog say, rule by rule."""
+    """The answer by the rules of Apache Kafka's ProducerAppendInfo and UnifiedLog."""
     is_client, epoch, sequence = sent.origin is Origin.CLIENT, sent.epoch, sent.sequence
     last_epoch = -1 if entry is None else entry.epoch
     is_open = entry is not None and entry.txn_first_offset == 0
@@ -184,7 +184,7 @@ LIMIT_MS = NOW_MS - 1_000
 def test_restored_state_keeps_active_producers_and_open_transactions(
     first: int, idle_since: int
 ) -> None:
-    """Whoever is not idle for so long, or has a transaction open, be it from offset 0 on."""
+    """Producers stay that were active lately or have an open transaction, even from offset 0 on."""
     entries = [
         ProducerEntry(NAME, 0, 1, idle_since, first, [LAST]),
         ProducerEntry(8, 0, 1, NOW_MS, 3, [LAST]),

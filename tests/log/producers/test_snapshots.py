@@ -20,7 +20,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def state(offset: int) -> ProducerState:
-    """Of one producer, whose last batch is the one before `offset`."""
+    """The state of one producer, whose last batch is the one before `offset`."""
     producers = ProducerState()
     producers.end_offset = offset
     batch = WrittenBatch(offset, offset - 1, 0, NOW_MS)
@@ -34,7 +34,7 @@ def there(folder: Path) -> set[int]:
 
 @pytest.fixture
 def snapshots(tmp_path: Path) -> ProducerSnapshots:
-    """Those at 0, 3, 5 and 9."""
+    """Snapshots at 0, 3, 5 and 9."""
     found = ProducerSnapshots(tmp_path, Files())
     for offset in (0, 3, 5, 9):
         found.take(state(offset))
@@ -65,7 +65,7 @@ BOUNDS = list(itertools.combinations_with_replacement((-1, 0, 1, 3, 4, 5, 9, 10)
 def test_snapshots_outside_the_log_are_removed(
     snapshots: ProducerSnapshots, tmp_path: Path, first: int, last: int
 ) -> None:
-    """A start's own too: what is before it says nothing.  Behind the end they are taken anew."""
+    """Also at the log start, before which there is nothing; those above the end are taken again."""
     snapshots.remove_outside(first, last)
     kept = {offset for offset in (0, 3, 5, 9) if first < offset <= last}
     assert there(tmp_path) == snapshots.offsets == kept
@@ -77,7 +77,7 @@ def test_snapshots_outside_the_log_are_removed(
 def test_snapshots_without_a_segment_are_removed(
     snapshots: ProducerSnapshots, tmp_path: Path, bases: tuple[int, ...]
 ) -> None:
-    """Kept are those where a segment begins, and the newest if it is behind all of them."""
+    """Snapshots at segment starts are kept, and the newest one if it is after all of them."""
     snapshots.remove_strays(bases)
     wanted = {offset for offset in (0, 3, 5, 9) if offset in bases}
     if max(bases, default=0) <= 9:
@@ -109,7 +109,7 @@ def test_newest_readable_snapshot_is_loaded(
 
 
 def test_snapshot_entries_are_read_as_written() -> None:
-    """Whatever is 0 in them, or not there; in the order of their producers."""
+    """Fields may be 0 or absent; the order of producers is kept."""
     made = []
     for number, (last_offset, txn, least) in enumerate(
         itertools.product((None, 0, 1, 2**40), (-1, 0, 7), (0, 1))

@@ -22,7 +22,7 @@ ABORTED = [(2, 1), (1, 0), (3, 5), (1, 11)]
 
 
 def filled(open_log: OpenLog, make_batch: MakeBatch) -> Log:
-    """Over several segments: nested transactions, an open one before, a committed one between."""
+    """Overlapping transactions in several segments: aborted, committed and open ones."""
     log = open_log(CONFIG)
     first, second, third = (Producer(log, make_batch, number) for number in (1, 2, 3))
     first.send(0, transactional=True)  # offset 0
@@ -48,7 +48,7 @@ def aborted_of(log: Log) -> list[tuple[int, int]]:
 
 
 def spoil(log_dir: Path, transaction: tuple[int, int], *, field: int, value: int) -> None:
-    """Have the one entry of that producer and first offset say something else."""
+    """Change a field of the only entry with that producer and first offset."""
     spoiled = 0
     for path in log_dir.glob("*.txnindex"):
         data = bytearray(path.read_bytes())

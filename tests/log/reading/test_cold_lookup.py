@@ -19,7 +19,7 @@ SIZE = 10_000
 
 @pytest.fixture
 def log(open_log: OpenLog, append: Append) -> Log:
-    """A segment of some 2 MB with an entry for each batch, and a short one behind it."""
+    """A segment of some 2 MB with an index entry for each batch, and a short one after it."""
     log = open_log(CONFIG)
     for _ in range(200):
         append(log, size=SIZE)
@@ -31,7 +31,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
 
 @pytest.fixture
 def accesses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What was looked at or read in: (position, bytes).  Nothing is in memory."""
+    """The ranges (position, bytes) that were checked or read in; no page is in memory."""
     found: list[tuple[int, int]] = []
 
     def note(_fd: int, position: int, size_bytes: int) -> bool:

@@ -37,7 +37,7 @@ LITTLE_BYTES = 24_000
 
 
 class Counting(Files):
-    """How many bytes were read of `.log` files, and in how many calls."""
+    """Counts the bytes read of `.log` files, and the calls."""
 
     def __init__(self) -> None:
         self.size_bytes = self.calls = 0
@@ -84,7 +84,7 @@ def log(open_log: OpenLog, append: Append, disk: Counting) -> Log:
 
 @pytest.fixture
 def again(log: Log, open_log: OpenLog, disk: Counting) -> Callable[[], Log]:
-    """Opens it once more: nothing of it is in memory then."""
+    """Open the log again, with nothing of it in memory."""
 
     def opened() -> Log:
         return open_log(CONFIG, files=disk, clean=True, recovery_point=BATCHES)
@@ -159,7 +159,7 @@ def test_epochs_and_aborted_transactions_are_checked_once(
 def test_truncation_near_the_end_reads_little(
     again: Callable[[], Log], disk: Counting, append: Append
 ) -> None:
-    """The producers of before are those of a snapshot, and of what is behind it."""
+    """The earlier producer state is rebuilt from a snapshot and the records after it."""
     log = again()
     log.roll(NOW_MS)
     for _ in range(3):

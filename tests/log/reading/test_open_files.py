@@ -21,7 +21,7 @@ class Holder:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_recently_used_file_gets_a_second_chance(limit: int) -> None:
-    """By the clock: the one that was put in first, or came round first, is looked at first."""
+    """By the clock algorithm: files are checked in the order in which they were added or kept."""
     chance = random.Random(limit)
     files = OpenFiles(limit)
     held: deque[Holder] = deque()

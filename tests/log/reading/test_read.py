@@ -127,7 +127,7 @@ def test_read_leaves_out_a_first_batch_above_max_bytes(log: Log, batch_bytes: in
 def test_reader_at_the_log_end_continues_after_a_roll(
     open_log: OpenLog, append: Append, log: Log
 ) -> None:
-    """What is remembered of the end of a segment must not hide the next one."""
+    """The remembered end of a segment must not hide the next segment."""
     assert offsets(log, 20) == []
     for offset in range(20, 60, 2):
         append(log, 2)
@@ -166,7 +166,7 @@ def test_files_are_closed_when_too_many_are_open(
 
 
 def test_read_skips_a_gap_in_the_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
-    """As compaction leaves them: 0, 5-6 in one segment, then a segment that begins with 20."""
+    """As after compaction: 0 and 5-6 in one segment, then a segment that begins with 20."""
     log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base, count in ((0, 1), (5, 2), (20, 1)):
         batch = make_batch(count, base_offset=base, partition_leader_epoch=0)
@@ -188,7 +188,7 @@ def test_remembered_positions_are_limited(log: Log, append: Append) -> None:
 def test_read_up_to_an_offset_in_a_gap_between_segments(
     open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
-    """The last stable offset of a follower, say, between what two of its segments hold."""
+    """For example a follower's last stable offset between the records of two segments."""
     log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base in (0, 1, 10, 11):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
@@ -233,7 +233,7 @@ def test_time_index_entries_far_apart_are_accepted(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What is read before one, to see whether it is, begins not too far in front of it."""
+    """The check of an entry begins to read shortly before its position."""
     monkeypatch.setattr("kwire.log.reading.time_check.WALKED_BYTES_MAX", 200)
     config = log_config(index_interval_bytes=1000)
     log = open_log(config)
@@ -249,7 +249,7 @@ def test_time_index_entries_far_apart_are_accepted(
 
 
 class Pieces(Files):
-    """A disk, or a signal, may have a read give less than there is."""
+    """Reads return at most a piece, as a disk or a signal may cause."""
 
     def pread(self, fd: int, size: int, pos: int) -> bytes:
         return Files.pread(fd, min(size, 7), pos)

@@ -17,7 +17,7 @@ SIZE_BYTES = 4 * 1024 * 1024
 
 @pytest.fixture
 def cold_file(tmp_path: Path) -> Iterator[int]:
-    """A file none of whose pages is in memory."""
+    """A file with no page in memory."""
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     os.pwrite(fd, bytes(SIZE_BYTES), 0)
     forget_or_skip(fd)

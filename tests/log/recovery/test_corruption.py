@@ -43,7 +43,7 @@ DAMAGES = (0x01, 0x80)
 
 
 def fill(log: Log, make_batch: MakeBatch) -> None:
-    """Two epochs, an idempotent producer, transactions that overlap: two aborted, one open."""
+    """Append in two epochs, with an idempotent producer and overlapping transactions, one open."""
     for number in range(8):
         epoch = number // 4
         plain = make_batch(
@@ -72,7 +72,7 @@ def fill(log: Log, make_batch: MakeBatch) -> None:
 
 @pytest.fixture
 def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
-    """A log whose owner died: its last segment's indexes were never written."""
+    """A log after a kill: the indexes of its last segment were never written."""
     log = open_log(CONFIG)
     fill(log, make_batch)
     assert len(log.segments) > 2
@@ -89,7 +89,7 @@ def drawn(size_bytes: int, of: int, rng: random.Random) -> list[int]:
 
 
 def built(directory: Path) -> dict[str, bytes]:
-    """What can be built anew; an empty file is as good as none."""
+    """The files that can be rebuilt; an empty file counts as missing."""
     return {
         path.name: path.read_bytes()
         for path in sorted(directory.iterdir())
@@ -120,7 +120,7 @@ def test_log_cut_at_any_byte_equals_a_shorter_log(
 def replayed(
     killed: Path, last: Path, end: int, open_log: OpenLog, directory: Path
 ) -> dict[str, bytes]:
-    """What a log builds that is given the same batches, the last segment's up to `end`."""
+    """The log that results from appending the same batches, in the last segment up to `end`."""
     directory.mkdir()
     log = open_log(CONFIG, directory=directory)
     for path in sorted(killed.glob("*.log")):
@@ -159,7 +159,7 @@ def test_damaged_byte_outside_segments_is_mended_or_harmless(
     tmp_path: Path,
     rng: random.Random,
 ) -> None:
-    """Each byte in both ways: in the one after a clean stop, in the other after a kill."""
+    """Each byte is damaged after a clean stop and after a kill."""
     log = open_log(CONFIG)
     wanted = answers(log, read_all)
     log.close()

@@ -45,7 +45,7 @@ PRODUCER, TRANSACTIONAL = 1, 2
 
 @dataclass
 class Batch:
-    """What was appended at one offset: a record, or a transaction's marker."""
+    """A batch at one offset: a record, or a transaction's marker."""
 
     value: bytes
     timestamp: int
@@ -56,7 +56,7 @@ class Batch:
 
 @dataclass
 class Expected:
-    """Of one partition: all that was written, and how much of it must outlive what."""
+    """The batches of one partition, and which of them must survive a kill or a power cut."""
 
     topic_id: bytes
     config: LogConfig
@@ -71,7 +71,7 @@ class Expected:
         return sum(batch.marker is None for batch in of_producer)
 
     def open_since(self, end: int) -> int | None:
-        """Where the transaction began that is open at `end`."""
+        """The first offset of the transaction that is open at `end`."""
         since = None
         for offset, batch in enumerate(self.written[:end]):
             if batch.producer_id == TRANSACTIONAL:
@@ -88,7 +88,7 @@ class Expected:
 
 
 class Crashes(RuleBasedStateMachine):
-    """The logs of one directory, and what they must hold."""
+    """The logs of one directory, with their expected contents."""
 
     @initialize(seed=st.integers(0, 2**32))
     def set_up(self, seed: int) -> None:
@@ -135,7 +135,7 @@ class Crashes(RuleBasedStateMachine):
         return self.manager.logs[topic, 0]
 
     def with_power(self, operation: Callable[[], None], cut_after: int | None) -> None:
-        """Carry out an operation; the power goes in the middle of it if that is wished."""
+        """Run an operation, in the middle of which the power may be cut."""
         self.disk.cut_after(cut_after)
         try:
             operation()
@@ -251,7 +251,7 @@ class Crashes(RuleBasedStateMachine):
     @precondition(lambda self: self.topics)
     @rule(data=st.data(), cut=cut)
     def flush_in_a_thread(self, data: st.DataObject, cut: int | None) -> None:
-        """What is appended between its fsyncs and its end is not promised by it."""
+        """The flush does not promise records that are appended after its fsyncs."""
         topic = data.draw(st.sampled_from(sorted(self.topics)))
         log, expected = self.log(topic), self.topics[topic]
 
@@ -309,7 +309,7 @@ class Crashes(RuleBasedStateMachine):
 
     @rule(cut=cut, and_then=st.booleans())
     def stop(self, cut: int | None, and_then: bool) -> None:
-        """A clean stop and a start; the power may go in the middle, or as soon as it is stopped."""
+        """Stop cleanly and start; the power may be cut during the stop or after it."""
 
         def stop() -> None:
             self.manager.close()
@@ -338,7 +338,7 @@ class Crashes(RuleBasedStateMachine):
 
 
 def check(log: Log, expected: Expected) -> None:
-    """Records, indexes, producers, transactions and epochs fit what was written."""
+    """Check that records, indexes, producers, transactions and epochs match the written batches."""
     start, end = log.log_start_offset, log.log_end_offset
     check_records(log, expected)
     for offset in range(start, end):

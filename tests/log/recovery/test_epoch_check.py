@@ -154,7 +154,7 @@ def test_epoch_lookups_follow_the_batches_for_any_file_content(
 def test_epochs_without_batches_after_compaction_are_kept(
     open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing speaks against them; nor against one that began where records are gone."""
+    """No batch contradicts them, nor an epoch that began in a removed part."""
     config = log_config(cleanup_policy=frozenset({"compact"}))
     log = open_log(config)
     for base, epoch in ((2, 1), (6, 4), (7, 4)):

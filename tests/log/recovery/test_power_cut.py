@@ -33,7 +33,7 @@ CONFIG = log_config(segment_bytes=400, index_interval_bytes=0)
 
 
 class Disk(Files):
-    """Files that remember what is certain to outlive a power cut."""
+    """Files that record what is certain to survive a power cut."""
 
     def __init__(self) -> None:
         self.content: dict[int, bytes] = {}  # inode -> what was fsynced
@@ -75,7 +75,7 @@ class Disk(Files):
             self.content[status.st_ino] = os.pread(fd, status.st_size, 0)
 
     def cut_power(self, source: Path, target: Path, chance: random.Random) -> None:
-        """Make in `target` what is left of the folder `source`."""
+        """Write to `target` what survives of the folder `source`."""
         target.mkdir()
         present = {entry.inode(): Path(entry.path) for entry in os.scandir(source)}
         names = chance.choice(self.names[self.certain :])

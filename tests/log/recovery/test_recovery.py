@@ -29,7 +29,7 @@ INDEXES = (".index", ".timeindex", ".txnindex")
 
 
 def fill(log: Log, make_batch: MakeBatch, batches: int = 10) -> None:
-    """Batches of two records by an idempotent producer, among them an aborted transaction."""
+    """Append batches of two records by an idempotent producer, with an aborted transaction."""
     for number in range(batches):
         batch = make_batch(
             2,
@@ -57,7 +57,7 @@ def saved(directory: Path, *suffixes: str) -> dict[str, bytes]:
 
 @pytest.fixture
 def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
-    """A log of three segments whose owner died: what was only in its memory is gone."""
+    """A log of three segments after a kill, which lost all state in memory."""
     log = open_log(SMALL)
     fill(log, make_batch)
     assert [segment.base_offset for segment in log.segments] == [0, 7, 15]
@@ -239,7 +239,7 @@ def test_damaged_producer_snapshot_is_ignored(killed: Path, open_log: OpenLog, d
 def test_producer_without_records_is_read_from_an_older_snapshot(
     open_log: OpenLog, make_batch: MakeBatch, log_dir: Path
 ) -> None:
-    """Its next batch follows its last, of which there is no record any more."""
+    """Its next batch follows its last one, whose records were removed."""
     log = open_log(SMALL)
     batch = make_batch(2, producer_id=5, producer_epoch=0, base_sequence=0)
     log.append(batch, leader_epoch=0, now_ms=NOW_MS)
@@ -309,7 +309,7 @@ def test_finished_compaction_is_completed_at_load(
 def test_finished_compaction_replaces_only_its_sources(
     open_log: OpenLog, append: Append, log_dir: Path, read_all: ReadAll
 ) -> None:
-    """Segments of one record each: the last that goes begins at its end, the next behind it."""
+    """Segments have one record each; the last replaced one begins at the end of the new one."""
     log = open_log()
     for _ in range(4):
         append(log)
@@ -326,7 +326,7 @@ def test_finished_compaction_replaces_only_its_sources(
 def test_finished_compaction_removes_old_transaction_indexes(
     killed: Path, open_log: OpenLog
 ) -> None:
-    """Of the segments that it replaced, be it the first one, whose name it takes."""
+    """Also the index of the first replaced segment is removed, whose name the new one takes."""
     open_log(SMALL).close()
     (only,) = killed.glob("*.txnindex")
     old = killed / "00000000000000000000.txnindex"
@@ -403,7 +403,7 @@ def test_damaged_partition_metadata_is_refused(killed: Path, open_log: OpenLog) 
 
 
 def test_missing_topic_id_is_written(killed: Path, open_log: OpenLog) -> None:
-    """A directory of a release without topic ids, say, or one whose file was lost."""
+    """For example in a directory of a release without topic ids, or after the loss of the file."""
     (killed / "partition.metadata").unlink()
     log = open_log(topic_id=bytes(16))
     assert log.topic_id == bytes(16)

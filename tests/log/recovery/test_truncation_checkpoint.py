@@ -72,7 +72,7 @@ def flushed(disk: CrashingDisk) -> LogManager:
 
 
 def truncate(manager: LogManager) -> list[Job]:
-    """Do it; gives the jobs that it took."""
+    """Truncate the log; the jobs that this needed."""
     done = []
     for job in manager.truncate({("t", 0): KEPT}, NOW_MS):
         run_all([job])
@@ -109,7 +109,7 @@ def left(manager: LogManager, disk: CrashingDisk, seed: int) -> list[str]:
 def test_truncated_batches_do_not_return_after_a_power_cut(
     seed: int, flushed: LogManager, disk: CrashingDisk
 ) -> None:
-    """None of it was flushed, so that none of it may be trusted unseen."""
+    """None of the later records was flushed, so recovery must check all of them."""
     truncate(flushed)
     append(flushed.logs["t", 0], WRITTEN, "new")
     again = left(flushed, disk, seed)
@@ -193,7 +193,7 @@ def test_truncation_on_a_full_disk_is_refused_and_nothing_is_cut(tmp_path: Path)
 def test_truncation_cuts_the_log_although_the_disk_fills_meanwhile(
     tmp_path: Path, end: str
 ) -> None:
-    """It took the directory offline, with all that was in it."""
+    """A full disk once took the whole directory offline."""
     manager, disk = on_failing_disk(tmp_path)
     log = manager.logs["t", 0]
     before = values(log)

@@ -57,7 +57,7 @@ def snapshot(manager: LogManager, target: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """What each file of a folder holds."""
+    """The content of each file of a folder."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -215,7 +215,7 @@ def test_capture_has_the_cleaners_checkpoint(opened: Open, append: Append, tmp_p
 
 
 class Life:
-    """A log that lives on: appends, rolls, cuts, deletions, compaction, kills."""
+    """A log with random appends, rolls, truncations, deletions, compaction and kills."""
 
     def __init__(self, manager: LogManager, append: Append, rng: random.Random) -> None:
         self.manager = manager

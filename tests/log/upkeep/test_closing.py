@@ -58,7 +58,7 @@ def fill(manager: LogManager, append: Append, partitions: int) -> None:
 
 
 class Meeting(Files):
-    """Lets the fsyncs of `.log` files go on in groups only: who is alone waits until it fails."""
+    """Lets fsyncs of `.log` files continue in groups only; a single one waits until it fails."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(THREADS, timeout=WAIT_S)
@@ -112,7 +112,7 @@ def test_stop_prepares_at_most_one_flush_per_thread(
 
 
 class Recording(Files):
-    """Which paths were made durable or renamed, in this order."""
+    """Records which paths were made durable or renamed, in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

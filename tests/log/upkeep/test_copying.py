@@ -56,13 +56,13 @@ def source(manager: LogManager) -> Log:
 
 @pytest.fixture
 def elsewhere(manager: LogManager, source: Log) -> Path:
-    """The directory that the log is not in."""
+    """The directory without the log."""
     (path,) = (d.path for d in manager.online_dirs if d.path != source.dir.parent)
     return path
 
 
 def fill(log: Log, append: Append, make_batch: MakeBatch) -> None:
-    """Batches of many sizes and epochs, a transaction that is aborted and one that is open."""
+    """Append batches of many sizes and epochs, an aborted transaction and an open one."""
     for number, size in enumerate((10, 400, 1, 150, 80, 700, 5, 300)):
         append(log, 1 + number % 3, size=size, leader_epoch=number // 2, timestamp=NOW_MS - number)
         batch = make_batch(producer_id=7, producer_epoch=1, base_sequence=number)

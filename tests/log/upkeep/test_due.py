@@ -29,7 +29,7 @@ def manager(tmp_path: Path) -> Iterator[LogManager]:
 
 
 def flushed_by(manager: LogManager, log: Log, now_ms: int = NOW_MS) -> bool:
-    """Whether maintenance makes durable what is not yet."""
+    """Whether maintenance flushes what is not durable yet."""
     before = log.recovery_point
     run_all(manager.maintain(now_ms))
     return log.recovery_point > before

@@ -33,7 +33,7 @@ EXPIRATION_MS = 100
 
 @dataclass
 class Known:
-    """What the rules need to know of one log."""
+    """The facts about one log that the rules need."""
 
     bases: list[int] = field(default_factory=lambda: [0])
     end: int = 0
@@ -58,7 +58,7 @@ class Known:
 
 
 class Walk:
-    """A manager of two logs, and what is known of it."""
+    """A manager of two logs, and the facts about them."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -80,7 +80,7 @@ class Walk:
         self.changed = True
 
     def step(self) -> None:
-        """Something happens to one of the logs, if it can."""
+        """Do a random step with one of the logs, if it is possible."""
         number = self.chance.randrange(2)
         log, known = self.logs[number], self.known[number]
         chosen = self.chance.choice(["append", "append", "roll", "flush", "delete", "flush.ms"])
@@ -125,7 +125,7 @@ class Walk:
         return is_time
 
     def round(self) -> None:
-        """Time passes, and upkeep has its turn."""
+        """Advance the time, and run upkeep."""
         self.now_ms += self.chance.choice([0, 1, 4, 5, 11])
         jobs = self.manager.maintain(self.now_ms, lambda log: log.log_end_offset - 1)
         if self.is_time("retention", INTERVALS.log_retention_check_interval_ms):
@@ -144,14 +144,14 @@ class Walk:
         self.check_jobs(jobs)
 
     def retain(self, known: Known) -> None:
-        """What is before the log's start, and below the high watermark."""
+        """Remove segments before the log start and below the high watermark."""
         while len(known.bases) > 1 and known.bases[1] <= min(known.start, known.end - 1):
             del known.bases[0]
             known.gone.append(self.now_ms + CONFIG.file_delete_delay_ms)
             self.changed = True
 
     def check_jobs(self, jobs: list[Job]) -> None:
-        """Each is one that is due; when they have run everything is as it is to be."""
+        """Each job must be due; after they have run, everything must be up to date."""
         flushing = [known.flush_is_due(self.now_ms) for known in self.known]
         removing = [any(due <= self.now_ms for due in known.gone) for known in self.known]
         if self.changed:
@@ -177,7 +177,7 @@ class Walk:
             assert [segment.base_offset for segment in log.segments] == known.bases
 
     def lines(self, name: str) -> str:
-        """As they are before anything is flushed."""
+        """The checkpoint lines before anything is flushed."""
         found = []
         for number, known in enumerate(self.known):
             start = min(known.start, known.durable)

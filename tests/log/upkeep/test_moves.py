@@ -118,7 +118,7 @@ def test_move_keeps_the_log_start_offset(opened: Open, append: Append, tmp_path:
 class TestTheNextStart:
     @pytest.fixture
     def half_way(self, opened: Open, append: Append) -> LogManager:
-        """A copy that has all of the ten records, not served yet."""
+        """A copy with all ten records, not served yet."""
         manager = opened()
         append(manager.create("t", TOPIC_ID, 0), 10)
         (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)

@@ -30,7 +30,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
 
 
 def gone(log: Log, limit_bytes: int, limit_ms: int, high_watermark: int) -> int:
-    """How many segments go."""
+    """The number of removed segments."""
     sizes = [segment.size_bytes for segment in log.segments]
     ends = [3 * number for number in range(1, len(sizes) + 1)]
     committed = sum(end <= high_watermark for end in ends)

@@ -20,7 +20,7 @@ CONFIG = log_config(index_interval_bytes=0)
 
 
 class Noting(Files):
-    """Notes what is fsynced, and does not wait for it."""
+    """Records the fsynced paths, without an fsync."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -53,7 +53,7 @@ def files_of(base: int, *suffixes: str) -> set[str]:
 def plainly(
     bases: list[int], end: int, durable: int, rolled: set[int], snapshots: set[int], is_new: bool
 ) -> tuple[set[str], set[str]]:
-    """What has to be made durable; and what else may be, where the last flush ended."""
+    """The files that must be flushed, and those that may be, where the last flush ended."""
     wanted: set[str] = set()
     more: set[str] = set()
     for base, segment_end in zip(bases, [*bases[1:], end], strict=True):

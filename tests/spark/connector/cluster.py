@@ -32,7 +32,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Look again and again; only for what nobody tells of."""
+    """Poll a condition, for states that are not reported."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {TIMEOUT_S:.0f} s: {what}"
@@ -99,7 +99,7 @@ class Cluster:
         headers: Headers | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """Send them in order; every one must be acknowledged."""
+        """Send records in order; each must be acknowledged."""
         made = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, **(settings or {})})
         failed: list[KafkaError] = []
 

@@ -51,7 +51,7 @@ def bootstrap(
 
 @pytest.fixture
 def unique(unique: str) -> str:
-    """A name that no earlier run used either: `--bootstrap` names a broker that runs on."""
+    """A name that is new in all runs: a broker of `--bootstrap` outlives a run."""
     return f"{unique}-{time.time_ns() // 1_000_000:x}"
 
 
@@ -67,7 +67,7 @@ def kafka(spark: SparkSession, bootstrap: str) -> Kafka:
 
 @pytest.fixture(params=["admin", pytest.param("consumer", marks=pytest.mark.long)])
 def fetcher(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """How the driver asks for offsets: with an admin client, or as before with a consumer."""
+    """How the driver looks up offsets: with an admin client, or with a consumer as before."""
     spark.conf.set(FETCHING, str(request.param == "consumer").lower())
     yield request.param
     spark.conf.unset(FETCHING)

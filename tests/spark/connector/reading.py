@@ -18,7 +18,7 @@ Hook = Callable[[int], None]
 
 
 def values(rows: Iterable[Row]) -> list[int]:
-    """The numbers that records have as their values, in order of the numbers."""
+    """The numbers in the records' values, sorted."""
     return sorted(int(row.value) for row in rows)
 
 
@@ -76,7 +76,7 @@ class Query:
         self._arrived.put(rows)
 
     def next(self) -> list[int]:
-        """The values of the next micro-batch that is done."""
+        """The values of the next completed micro-batch."""
         while True:
             try:
                 return values(self._arrived.get(timeout=0.5))
@@ -85,7 +85,7 @@ class Query:
             assert self.query.isActive, self.query.exception()
 
     def until(self, count: int) -> list[int]:
-        """The values of all micro-batches to come until there are so many."""
+        """The values of the next micro-batches, until there are `count` values."""
         found: list[int] = []
         while len(found) < count:
             found += self.next()
@@ -119,6 +119,6 @@ class Query:
 
 
 def run(frame: DataFrame, checkpoint: Path, hook: Hook | None = None) -> Query:
-    """All there is now, to its end."""
+    """Read all present records."""
     with Query(frame, checkpoint, hook, once=True) as query:
         return query.end()

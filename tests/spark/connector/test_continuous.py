@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Copy:
-    """Each number of the source plus 1000 in the sink, as long as the block lasts."""
+    """A query that writes each number of the source plus 1000 to the sink, until the block ends."""
 
     kafka: Kafka
     cluster: Cluster
@@ -58,7 +58,7 @@ class Copy:
         return True
 
     def _committed(self) -> int:
-        """The source's offset at the end of the last epoch that is committed."""
+        """The source's offset at the end of the last committed epoch."""
         epochs = [int(file.name) for file in self.checkpoint.glob("commits/[0-9]*")]
         if not epochs:
             return 0

@@ -28,14 +28,14 @@ def by_delete_records(cluster: Cluster, topic: str, before: int) -> None:
 
 
 def by_retention(cluster: Cluster, topic: str, before: int) -> None:
-    """Lower retention.ms: what is in whole segments of old records goes."""
+    """Lower retention.ms, which deletes segments of old records only."""
     cluster.alter(topic, "retention.ms", "3600000")
     wait_until(lambda: cluster.log_start(topic) == before, "retention removes segments")
 
 
 @pytest.fixture
 def topic(cluster: Cluster, unique: str) -> str:
-    """0 to 9, long ago."""
+    """The numbers 0 to 9, with old timestamps."""
     cluster.create(unique, config={"retention.ms": "-1", "segment.bytes": "1048576"})
     cluster.produce(unique, range(10), timestamp_ms=lambda _: OLD_MS)
     return unique
@@ -43,7 +43,7 @@ def topic(cluster: Cluster, unique: str) -> str:
 
 @pytest.fixture
 def segments(cluster: Cluster, topic: str) -> str:
-    """0 to 9 in segments of long ago, 10 to 14 in one of now."""
+    """The numbers 0 to 9 in old segments, 10 to 14 in a new one."""
     cluster.alter(topic, "segment.ms", "1")
     cluster.produce(topic, range(10, 15))
     return topic

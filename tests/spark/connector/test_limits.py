@@ -22,7 +22,7 @@ IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
 @pytest.fixture
 def _idle_events(spark: SparkSession) -> Iterator[None]:
-    """An idle query tells what it sees ten times a second."""
+    """An idle query reports the offsets it sees ten times a second."""
     spark.conf.set(IDLE_EVENTS, "100")
     yield
     spark.conf.unset(IDLE_EVENTS)
@@ -75,7 +75,7 @@ def test_max_trigger_delay_ends_the_wait_for_records(
 
 
 def sees(query: Query, latest: int) -> bool:
-    """Whether Spark knows this offset of partition 0 and has decided not to go there."""
+    """Whether Spark has seen this offset of partition 0 and has decided not to read up to it."""
     ends: dict[str, dict[str, int]] | None = query.source.get("latestOffset")
     return ends is not None and [each["0"] for each in ends.values()] == [latest]
 

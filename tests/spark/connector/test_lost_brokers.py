@@ -35,7 +35,7 @@ MORE = 100
 
 
 class Writer:
-    """Writes numbers to a topic, one after the other, as long as the block lasts."""
+    """Writes numbers to a topic, one after the other, until the block ends."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acknowledged = 0
@@ -68,7 +68,7 @@ class Writer:
         )
 
     def goes_on(self) -> None:
-        """Returns once a record more is acknowledged."""
+        """Wait until one more record is acknowledged."""
         before = self.acknowledged
         wait_until(lambda: self.acknowledged > before, "writing goes on")
 
@@ -89,7 +89,7 @@ class Writer:
 
 
 class Copy:
-    """The query: all that a topic has, on to another one."""
+    """The query, which copies all records of a topic to another one."""
 
     def __init__(self, kafka: Kafka, bootstrap: str, topics: tuple[str, str], at: Path) -> None:
         source, self._sink = topics
@@ -103,7 +103,7 @@ class Copy:
 
 
 class Arrivals:
-    """Reads on in a topic, whoever leads it, and counts."""
+    """Reads a topic continuously, whichever broker leads it, and counts."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.count = 0
@@ -111,7 +111,7 @@ class Arrivals:
         self._consumer.assign([TopicPartition(topic, at, 0) for at in range(PARTITIONS)])
 
     def are(self, count: int) -> bool:
-        """Whether there are so many by now."""
+        """Whether `count` records have arrived."""
         came = self._consumer.consume(10_000, 0.1)
         self.count += sum(message.error() is None for message in came)
         return self.count >= count
@@ -121,7 +121,7 @@ class Arrivals:
 
 
 def create(cluster: Cluster, *topics: str) -> None:
-    """With a replica on each broker."""
+    """Create a topic with a replica on each broker."""
     new = [NewTopic(topic, PARTITIONS, replication_factor=3) for topic in topics]
     for made in cluster.admin.create_topics(new).values():
         made.result(TIMEOUT_S)
@@ -145,7 +145,7 @@ def test_exactly_once_copy_holds_though_each_broker_is_lost(
         query = copy.start()
 
         def has_come(count: int) -> bool:
-            """Whether so many records are in the sink."""
+            """Whether `count` records are in the sink."""
             assert query.isActive, query.exception()
             return arrivals.are(count)
 

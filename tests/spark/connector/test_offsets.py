@@ -20,7 +20,7 @@ STEP_MS = 1_000
 
 @pytest.fixture
 def topic(cluster: Cluster, unique: str) -> str:
-    """0 to 9 in partition 0, 10 to 19 in partition 1: each a second after the one before it."""
+    """The numbers 0 to 9 in partition 0 and 10 to 19 in partition 1, a second apart."""
     cluster.create(unique, 2, {"retention.ms": "-1"})
     for partition in range(2):
         first = 10 * partition
@@ -29,7 +29,7 @@ def topic(cluster: Cluster, unique: str) -> str:
 
 
 def time_of(number: int) -> int:
-    """When a number was produced: its place in its partition gives the second."""
+    """The timestamp of a number: its position in the partition is the second."""
     return BASE_MS + STEP_MS * (number % 10)
 
 
@@ -139,7 +139,7 @@ def test_none_matching_is_the_latest(read: Read, topic: str) -> None:
 
 
 def spelled(options: Mapping[str, object], topic: str) -> dict[str, object]:
-    """Pairs become JSON of both partitions."""
+    """The option with pairs of values as JSON for both partitions."""
     return {
         name: each(topic, *value) if isinstance(value, tuple) else value
         for name, value in options.items()
