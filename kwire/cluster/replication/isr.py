@@ -243,4 +243,4 @@ def _note_refused(proposal: IsrProposal, error: ErrorCode) -> None:
         error.name,
     )
     if error in _NOT_CHANGED and proposal.is_current and partition.leading is not None:
-        partition.leading.refused()
+        partition.leading.refused(ineligible=error is ErrorCode.INELIGIBLE_REPLICA)

@@ -53,7 +53,15 @@ class LeaderContext:
 class Leading:
     """The leader's state of one partition that has followers, while this broker leads it."""
 
-    __slots__ = ("_context", "_partition", "_progress", "_uncommitted", "_waiters", "proposed")
+    __slots__ = (
+        "_context",
+        "_has_ineligible",
+        "_partition",
+        "_progress",
+        "_uncommitted",
+        "_waiters",
+        "proposed",
+    )
 
     def __init__(self, partition: Partition, context: LeaderContext) -> None:
         self._partition = partition
@@ -63,6 +71,9 @@ class Leading:
         self._waiters: list[LowWatermarkWaiter] = []
         self.proposed: tuple[int, ...] | None = None
         """The ISR proposed to the controller; None if no proposal waits for its answer."""
+        self._has_ineligible = False
+        """Whether the controller refused a replica since it last committed an ISR: then followers
+        that no longer fetch are out of sync, even if they had all records."""
 
     def follow(self, state: PartitionImage, *, new_leader: bool, new_epoch: bool) -> None:
         """Apply `state`, which the controller sent and the partition has already taken over.
@@ -70,7 +81,7 @@ class Leading:
         `new_leader`: this broker did not lead the partition before.
         """
         partition = self._partition
-        self.proposed = None
+        self.proposed, self._has_ineligible = None, False
         self._progress.assign(
             broker_id for broker_id in state.replicas if broker_id != partition.node_id
         )
@@ -164,19 +175,22 @@ class Leading:
 
     def maybe_shrink(self) -> None:
         """Propose an ISR without the followers that are out of sync, if there are any."""
-        if self.proposed is not None:
-            return
+        if self.proposed is None:
+            self._shrink(None)
+
+    def _shrink(self, refused: tuple[int, ...] | None) -> None:
+        """Propose an ISR without the followers that are out of sync, unless it is `refused`."""
         partition = self._partition
+        now_ms, lag_max_ms = self._context.now_ms(), self._context.lag_max_ms
         out_of_sync = self._progress.out_of_sync(
-            partition.isr,
-            partition.log.log_end_offset,
-            self._context.now_ms(),
-            self._context.lag_max_ms,
+            partition.isr, partition.log.log_end_offset, now_ms, lag_max_ms
         )
+        if out_of_sync and self._has_ineligible:
+            out_of_sync |= self._progress.silent(partition.isr, now_ms, lag_max_ms)
         if out_of_sync:
-            self._propose(
-                tuple(broker_id for broker_id in partition.isr if broker_id not in out_of_sync)
-            )
+            isr = tuple(broker_id for broker_id in partition.isr if broker_id not in out_of_sync)
+            if isr != refused:
+                self._propose(isr)
         elif partition.high_watermark < partition.log.log_end_offset:
             # The high watermark may have waited for a follower about to join, which has gone.
             self.advance()
@@ -189,18 +203,24 @@ class Leading:
         """The controller committed `isr`."""
         partition = self._partition
         partition.isr, partition.partition_epoch = isr, partition_epoch
-        self.proposed = None
+        self.proposed, self._has_ineligible = None, False
         self.advance()
 
-    def refused(self) -> None:
+    def refused(self, *, ineligible: bool = False) -> None:
         """The controller refused the proposal: the committed ISR holds.
 
         Shrink the ISR at once if needed.  A follower that is proposed and refused again and again
-        would otherwise have a proposal in flight whenever the periodic check runs.
+        would otherwise have a proposal in flight whenever the periodic check runs.  The ISR that
+        was refused waits for that check.
+
+        With `ineligible`, the controller says that a replica of the proposal cannot be in sync.  It
+        may have restarted since its last fetch.  If it cannot reach this leader, it would stay in
+        the ISR because it had all records, and the controller would refuse each ISR with it.
         """
-        self.proposed = None
+        refused, self.proposed = self.proposed, None
+        self._has_ineligible |= ineligible
         self.advance()
-        self.maybe_shrink()
+        self._shrink(refused)
 
     # -- deleted records
 

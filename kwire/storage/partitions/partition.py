@@ -61,7 +61,7 @@ class Followers(Protocol):
 
     def settled(self, isr: tuple[int, ...], partition_epoch: int) -> None: ...
 
-    def refused(self) -> None: ...
+    def refused(self, *, ineligible: bool = False) -> None: ...
 
     def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None: ...
 
@@ -102,7 +102,7 @@ class Unattended:
     def settled(self, isr: tuple[int, ...], partition_epoch: int) -> None:
         return
 
-    def refused(self) -> None:
+    def refused(self, *, ineligible: bool = False) -> None:
         return
 
     def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None:

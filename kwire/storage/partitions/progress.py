@@ -138,6 +138,14 @@ class FollowerProgress:
             and not follower.is_caught_up(end_offset, now_ms, lag_max_ms)
         }
 
+    def silent(self, isr: Collection[int], now_ms: int, lag_max_ms: int) -> set[int]:
+        """The followers in `isr` that have not fetched for `lag_max_ms`."""
+        return {
+            follower.broker_id
+            for follower in self.followers.values()
+            if follower.broker_id in isr and now_ms - follower.last_fetch_ms > lag_max_ms
+        }
+
     def may_join(self, follower: Follower, high_watermark: int) -> bool:
         """Whether the follower may join the ISR.
 

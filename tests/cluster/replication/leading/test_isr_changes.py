@@ -237,7 +237,7 @@ class Proposing:
         self.isr, self.partition_epoch = isr, partition_epoch
         self._end()
 
-    def _end(self) -> None:
+    def _end(self, *, ineligible: bool = False) -> None:
         self.leading.proposed = None
 
     def propose(self, changes: IsrChanges, *isr: int) -> None:

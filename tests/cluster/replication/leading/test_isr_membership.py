@@ -106,6 +106,57 @@ def test_refused_expansion_is_followed_by_a_due_shrink(tmp_path: Path) -> None:
     assert stage.isr_changes.proposals == [(1, 2, 3), (1,)]
 
 
+def test_refused_shrink_waits_for_the_next_periodic_check(tmp_path: Path) -> None:
+    """At once it would be refused again, and again, as fast as the controller answers."""
+    stage = LeaderStage(tmp_path)
+    stage.append()
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.fetch(3, 1)
+    stage.leading.maybe_shrink()
+    assert stage.asked.proposals == [(1, 3)]
+    for ineligible in (False, True):
+        stage.leading.refused(ineligible=ineligible)
+        assert stage.leading.proposed is None
+        stage.leading.maybe_shrink()
+        assert stage.leading.proposed == (1, 3)
+    assert stage.asked.proposals == [(1, 3)] * 3
+
+
+@pytest.mark.parametrize(("ineligible", "isr"), [(False, (1, 3)), (True, (1,))])
+def test_silent_follower_leaves_the_isr_once_a_replica_is_ineligible(
+    tmp_path: Path, ineligible: bool, isr: tuple[int, ...]
+) -> None:
+    """It has restarted and cannot reach the leader; the controller refuses each ISR with it."""
+    stage = LeaderStage(tmp_path)
+    stage.append()
+    stage.fetch(2, 0)
+    stage.fetch(3, 1)
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.leading.maybe_shrink()
+    assert stage.asked.proposals == [(1, 3)], "it has all records"
+    stage.leading.refused(ineligible=ineligible)
+    stage.leading.maybe_shrink()
+    assert stage.leading.proposed == isr
+    stage.leading.settled(isr, 2)
+    assert (stage.partition.isr, stage.high_watermark) == (isr, 1)
+
+
+def test_committed_isr_ends_what_is_known_of_an_ineligible_replica(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path)
+    stage.append()
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.fetch(3, 1)
+    stage.leading.maybe_shrink()
+    stage.leading.refused(ineligible=True)
+    stage.fetch(2, 1)
+    stage.leading.settled((1, 2, 3), 2)
+    stage.append()
+    stage.fetch(3, 2)
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.leading.maybe_shrink()
+    assert stage.asked.proposals == [(1, 3), (1, 3)]
+
+
 @pytest.mark.parametrize("epoch", [100, 101])
 def test_proposal_names_the_broker_epoch_of_the_last_fetch(tmp_path: Path, epoch: int) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
