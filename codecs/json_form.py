@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 
 from kwire.codecs import primitives
 from kwire.codecs.messages import MODULES, message_class
-from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, load
+from kwire.codecs.schema_notation import ClassNames, MessageSchema, SchemaField, StructSchema, load
 from kwire.codecs.uuids import uuid_bytes, uuid_text
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
@@ -101,25 +101,25 @@ class _Converter:
                 raise primitives.refuse(f"{struct.name}.{field.attribute}")
         return json
 
-    def _is_default(self, value: object, default: object, field: Field) -> bool:
+    def _is_default(self, value: object, default: object, field: SchemaField) -> bool:
         if value == default:
             return True
         is_struct = field.struct is not None and not field.is_array
         # None stands for a struct of defaults here
         return is_struct and default is None and not field.nullable and value == self._empty(field)
 
-    def _empty(self, field: Field) -> primitives.Struct:
+    def _empty(self, field: SchemaField) -> primitives.Struct:
         assert field.struct is not None
         return self._class(field.struct)()
 
-    def _to_json(self, value: object, field: Field) -> Json:
+    def _to_json(self, value: object, field: SchemaField) -> Json:
         if value is None:
             return None
         if isinstance(value, list):
             return [self._element_to_json(element, field) for element in value]
         return self._element_to_json(value, field)
 
-    def _element_to_json(self, value: object, field: Field) -> Json:
+    def _element_to_json(self, value: object, field: SchemaField) -> Json:
         if isinstance(value, primitives.Struct):
             assert field.struct is not None
             return self.struct_to_json(value, field.struct)
@@ -131,7 +131,7 @@ class _Converter:
             return _non_finite(value)
         if isinstance(value, bool | int | float | str):
             return value
-        region: primitives.Region = cast("primitives.Region", value)
+        region: primitives.FileRegion = cast("primitives.FileRegion", value)
         return b64encode(region.read()).decode()
 
     # ---- from JSON
@@ -167,14 +167,14 @@ class _Converter:
                 kept[name] = self._normalized_field(item, field)
         return kept
 
-    def _normalized_field(self, json: Json, field: Field) -> Json:
+    def _normalized_field(self, json: Json, field: SchemaField) -> Json:
         if field.struct is None:
             return json
         if field.is_array and isinstance(json, list):
             return [self.normalized(element, field.struct) for element in json]
         return self.normalized(json, field.struct)
 
-    def _from_json(self, json: Json, field: Field, name: str) -> object:
+    def _from_json(self, json: Json, field: SchemaField, name: str) -> object:
         if json is None and (field.nullable is not None or field.type == "records"):
             return None
         if not field.is_array:
@@ -183,7 +183,7 @@ class _Converter:
             raise JsonFormError(f"{name} is not an array: {shortened(json)}")
         return [self._element_from_json(element, field, name) for element in json]
 
-    def _element_from_json(self, json: Json, field: Field, name: str) -> object:
+    def _element_from_json(self, json: Json, field: SchemaField, name: str) -> object:
         if field.struct is not None:
             return self.struct_from_json(json, field.struct)
         value = _scalar_from_json(json, field.type)

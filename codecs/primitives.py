@@ -33,7 +33,7 @@ class EncodeError(ValueError):
     """The message cannot be written in this version: its type or the version lacks a value."""
 
 
-class Region(Protocol):
+class FileRegion(Protocol):
     """Records that stay in a file until the frame is sent."""
 
     @property
@@ -42,7 +42,7 @@ class Region(Protocol):
     def read(self) -> bytes: ...
 
 
-Records: TypeAlias = bytes | bytearray | memoryview | Region
+Records: TypeAlias = bytes | bytearray | memoryview | FileRegion
 
 
 class Frame(bytearray):

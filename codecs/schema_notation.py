@@ -84,11 +84,11 @@ class StructSchema:
     """A named sequence of fields: the body of a message or the type of a field."""
 
     name: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[SchemaField] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Field:
+class SchemaField:
     """One field of a struct. `type` is a scalar's name or the name of `struct`."""
 
     name: str
@@ -258,12 +258,12 @@ def _new_struct(message: MessageSchema, line: _Line, name: str) -> StructSchema:
     return message.structs[name]
 
 
-def _field(line: _Line, base: VersionRange) -> Field:
+def _field(line: _Line, base: VersionRange) -> SchemaField:
     match = _FIELD.match(line.text)
     if match is None:
         raise line.error("not of the form Name: type[?][ = default][, attribute ...]")
     name, array, type_name, nullable, default, attributes = match.groups()
-    parsed = Field(name, type_name, array is not None, base, default=default)
+    parsed = SchemaField(name, type_name, array is not None, base, default=default)
     for attribute in attributes.split(", ")[1:]:
         if attribute == "ignorable":
             parsed.ignorable = True

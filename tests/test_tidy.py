@@ -165,3 +165,25 @@ def test_generated_modules_stay_where_they_are_made() -> None:
         if path.startswith("codecs/messages/") and not path.endswith("__init__.py")
     ]
     assert not strangers, "\n".join(strangers)
+
+
+CLASS_FOLDERS = ("codecs", "conformance", "groups", "kwire", "log", "txn")
+SHARED_CLASS_NAMES = {
+    "Kafka": "users of kwire.testing and of kwire.pipeline write it, each for its own Kafka",
+    "Record": "users of kwire.testing write it; for codecs/ it is Kafka's word for its records",
+}
+"""Names that stand for two classes, and why."""
+
+
+def test_class_names_are_unique() -> None:
+    """A reader who searches for a class finds one.  Generated messages have Kafka's names."""
+    places: dict[str, list[str]] = {}
+    for folder in CLASS_FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            if is_generated(path, text):
+                continue
+            for name in re.findall(r"^ *class ([A-Za-z]\w*)", text, re.MULTILINE):
+                places.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert shared.keys() == SHARED_CLASS_NAMES.keys(), shared

@@ -17,7 +17,13 @@ from kwire.codecs.generator.types import (
     python_type,
     size_min,
 )
-from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, snake_case
+from kwire.codecs.schema_notation import (
+    ClassNames,
+    MessageSchema,
+    SchemaField,
+    StructSchema,
+    snake_case,
+)
 
 # Variables of a reader.  A field with such a name is read into a variable of another name.
 _RESERVED = frozenset({"data", "pos", "end", "count", "items", "n", "stop", "tags", "tag", "size"})
@@ -95,11 +101,11 @@ class _Reader:
             fields.pop()
         return [_variable(field) if field in present else self._default(field) for field in fields]
 
-    def _default(self, field: Field) -> str:
+    def _default(self, field: SchemaField) -> str:
         value = default_value(field, self.module.names)
         return self.module.use(value) if value == "ZERO_UUID" else value
 
-    def _label(self, field: Field) -> str:
+    def _label(self, field: SchemaField) -> str:
         return f'"{self.struct.name}.{field.attribute}"'
 
     def _flush(self) -> None:
@@ -124,7 +130,7 @@ class _Reader:
                 self.source.call("(", variables, f") = {unpack}(data, pos)")
         self.source.add(f"pos += {format_size(codes)}")
 
-    def _read(self, field: Field, declared: bool) -> None:
+    def _read(self, field: SchemaField, declared: bool) -> None:
         """Emit the reading of one field.  `declared` says that its variable has a type already."""
         compact = self.flexible and not field.rigid
         if field.is_array:
@@ -148,11 +154,11 @@ class _Reader:
             with self.source.block("if n > 127:"):
                 self.source.add(f"n, pos = {self.module.use(tail)}(data, pos, n)")
 
-    def _declare_none(self, field: Field, declared: bool) -> None:
+    def _declare_none(self, field: SchemaField, declared: bool) -> None:
         annotation = "" if declared else f": {python_type(field, self.module.names)}"
         self.source.add(f"{_variable(field)}{annotation} = None")
 
-    def _read_array(self, field: Field, compact: bool, declared: bool) -> None:
+    def _read_array(self, field: SchemaField, compact: bool, declared: bool) -> None:
         count = "n - 1" if compact else "n"
         line = f"{_variable(field)}, pos = {self._array_reader(field, compact)}({{}}, {count})"
         line = line.format("data, pos, end")
@@ -163,7 +169,7 @@ class _Reader:
         with self.source.block("if n:" if compact else "if n >= 0:"):
             self.source.add(line)
 
-    def _array_reader(self, field: Field, compact: bool) -> str:
+    def _array_reader(self, field: SchemaField, compact: bool) -> str:
         if field.struct is not None:
             return self.module.reader(self.message, field.struct, self.version, True)
         if field.type == "string":
@@ -172,7 +178,7 @@ class _Reader:
             return self.module.use("read_uuids")
         return self.module.use(f"read_{INT_ARRAYS[field.type]}")
 
-    def _read_nested(self, field: Field, declared: bool) -> None:
+    def _read_nested(self, field: SchemaField, declared: bool) -> None:
         assert field.struct is not None
         reader = self.module.reader(self.message, field.struct, self.version, False)
         line = f"{_variable(field)}, pos = {reader}(data, pos, end)"
@@ -191,7 +197,7 @@ class _Reader:
             with self.source.block("if n >= 0:"):
                 self.source.add(line)
 
-    def _read_sized(self, field: Field, compact: bool, declared: bool) -> None:
+    def _read_sized(self, field: SchemaField, compact: bool, declared: bool) -> None:
         """Emit the reading of a string, bytes or records of the length `n`."""
         source = self.source
         length = "n - 1" if compact else "n"
@@ -216,7 +222,7 @@ class _Reader:
             source.add(f"{_variable(field)} = {value}")
             source.add("pos = stop")
 
-    def _read_tags(self, tagged: list[Field]) -> None:
+    def _read_tags(self, tagged: list[SchemaField]) -> None:
         """Emit the reading of `tags` tagged fields.
 
         Kafka accepts them in any order, and uses the last of two with the same tag.  The size of a
@@ -237,7 +243,7 @@ class _Reader:
                 source.add(f"tag, size, pos = {use('read_tag')}(data, pos)")
                 self._read_one_tag(tagged)
 
-    def _read_one_tag(self, tagged: list[Field]) -> None:
+    def _read_one_tag(self, tagged: list[SchemaField]) -> None:
         source, use = self.source, self.module.use
         branch = "if"
         for field in tagged:
@@ -254,6 +260,6 @@ class _Reader:
             source.add(f"pos = {use('skip_tag')}(pos, end, size)")
 
 
-def _variable(field: Field) -> str:
+def _variable(field: SchemaField) -> str:
     name = snake_case(field.name)
     return f"{name}_" if name in _RESERVED else name

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kwire.codecs.schema_notation import FIXED_SIZES, ClassNames, Field, MessageSchema, StructSchema
+from kwire.codecs.schema_notation import (
+    FIXED_SIZES,
+    ClassNames,
+    MessageSchema,
+    SchemaField,
+    StructSchema,
+)
 
 FORMATS = {
     "bool": "?",
@@ -27,7 +33,7 @@ _PYTHON_TYPES = {
 }
 
 
-def has_none_for_default(field: Field) -> bool:
+def has_none_for_default(field: SchemaField) -> bool:
     """Whether the Python default of a field is None although the field cannot be null.
 
     This holds for tagged structs, which are not sent at their defaults.  A struct of defaults for
@@ -41,13 +47,13 @@ def has_none_for_default(field: Field) -> bool:
     )
 
 
-def element_type(field: Field, names: ClassNames) -> str:
+def element_type(field: SchemaField, names: ClassNames) -> str:
     if field.struct is not None:
         return names.of(field.struct)
     return _PYTHON_TYPES.get(field.type, "int")
 
 
-def is_optional(field: Field) -> bool:
+def is_optional(field: SchemaField) -> bool:
     """Whether the field's Python type includes None."""
     return (
         field.nullable is not None
@@ -56,7 +62,7 @@ def is_optional(field: Field) -> bool:
     )
 
 
-def python_type(field: Field, names: ClassNames) -> str:
+def python_type(field: SchemaField, names: ClassNames) -> str:
     """The type of the field's attribute."""
     name = element_type(field, names)
     if field.is_array:
@@ -64,7 +70,7 @@ def python_type(field: Field, names: ClassNames) -> str:
     return f"{name} | None" if is_optional(field) else name
 
 
-def default_value(field: Field, names: ClassNames) -> str:
+def default_value(field: SchemaField, names: ClassNames) -> str:
     """The default as an expression that creates a new object each time."""
     if field.default == "null" or has_none_for_default(field):
         return "None"
@@ -78,7 +84,7 @@ def default_value(field: Field, names: ClassNames) -> str:
     return {**zeros, "bytes": 'b""', "records": "None"}.get(field.type, "0")
 
 
-def _literal(field: Field) -> str:
+def _literal(field: SchemaField) -> str:
     text = field.default or ""
     if field.type == "bool":
         return text.capitalize()
@@ -87,7 +93,7 @@ def _literal(field: Field) -> str:
     return repr(float(text)) if field.type == "float64" else str(int(text, 0))
 
 
-def is_set(field: Field, value: str, names: ClassNames) -> str:
+def is_set(field: SchemaField, value: str, names: ClassNames) -> str:
     """The condition that the expression `value` is not the field's default."""
     default = default_value(field, names)
     if has_none_for_default(field):
@@ -111,7 +117,7 @@ def size_min(message: MessageSchema, struct: StructSchema, version: int) -> int:
     return size
 
 
-def _field_size_min(message: MessageSchema, field: Field, version: int, compact: bool) -> int:
+def _field_size_min(message: MessageSchema, field: SchemaField, version: int, compact: bool) -> int:
     if field.is_array or field.type in ("bytes", "records"):
         return 1 if compact else 4
     if field.type == "string":

@@ -11,7 +11,7 @@ from kwire.codecs.generator.types import (
     is_optional,
     is_set,
 )
-from kwire.codecs.schema_notation import Field, MessageSchema, StructSchema
+from kwire.codecs.schema_notation import MessageSchema, SchemaField, StructSchema
 
 
 def writer_body(
@@ -72,10 +72,10 @@ class _Writer:
             self.source.add(f"raise {self.module.use('refuse')}({self._label(field)})")
             self.source.indent -= 1
 
-    def _label(self, field: Field) -> str:
+    def _label(self, field: SchemaField) -> str:
         return f'"{self.struct.name}.{field.attribute}"'
 
-    def _write_tags_or_zero(self, tagged: list[Field]) -> None:
+    def _write_tags_or_zero(self, tagged: list[SchemaField]) -> None:
         """Emit the call of a separate function that writes tagged fields, which are rarely set."""
         fixed = self.pending
         writer = self.module.tags_writer(self.message, self.struct, self.version)
@@ -88,7 +88,7 @@ class _Writer:
         with self.source.block("else:"):
             self._flush()
 
-    def _add_if(self, fields: list[Field]) -> None:
+    def _add_if(self, fields: list[SchemaField]) -> None:
         """Emit the first line of a block that runs if any of the fields is not at its default."""
         conditions = [
             is_set(field, f"item.{field.attribute}", self.module.names) for field in fields
@@ -143,7 +143,7 @@ class _Writer:
         else:
             self.source.call(f"{self.out} += {self.module.pack(codes)}(", values, ")")
 
-    def _write(self, field: Field) -> None:
+    def _write(self, field: SchemaField) -> None:
         compact = self.flexible and not field.rigid
         value = f"item.{field.attribute}"
         nullable = field.is_nullable(self.version)
@@ -164,7 +164,7 @@ class _Writer:
             self._write_present(field, value, compact)
             self._flush()
 
-    def _write_null(self, field: Field, compact: bool) -> None:
+    def _write_null(self, field: SchemaField, compact: bool) -> None:
         if field.struct is not None and not field.is_array:
             self.source.add(f"{self.out}.append({0 if field.tag is not None else 255})")
         elif compact:
@@ -173,7 +173,7 @@ class _Writer:
             size = 2 if field.type == "string" and not field.is_array else 4
             self.source.add(f'{self.out} += b"{chr(92)}xff" * {size}')
 
-    def _write_present(self, field: Field, value: str, compact: bool) -> None:
+    def _write_present(self, field: SchemaField, value: str, compact: bool) -> None:
         if field.is_array:
             self._write_array(field, value, compact)
         elif field.struct is not None:
@@ -206,7 +206,7 @@ class _Writer:
         with self.source.block("else:"):
             self.source.add(f"{self.module.use(long)}({self.out}, n)")
 
-    def _write_array(self, field: Field, value: str, compact: bool) -> None:
+    def _write_array(self, field: SchemaField, value: str, compact: bool) -> None:
         self._write_length(f"len({value})", "i", compact, "put_varint")
         if field.struct is not None:
             writer = self.module.writer(self.message, field.struct, self.version, True)

@@ -19,7 +19,7 @@ from kwire.codecs.messages import request_class
 from kwire.codecs.messages.produce import ProduceRequest
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.primitives import EncodeError, Message
-from kwire.codecs.schema_notation import Field, StructSchema, load, schema_names
+from kwire.codecs.schema_notation import SchemaField, StructSchema, load, schema_names
 
 VersionRange = tuple[int, int]
 
@@ -175,7 +175,7 @@ class RequestMaker:
                 setattr(message, field.attribute, getattr(default, field.attribute))
         return message
 
-    def _fill(self, target: object, field: Field, api_key: int, version: int) -> None:
+    def _fill(self, target: object, field: SchemaField, api_key: int, version: int) -> None:
         if version not in field.versions or (field.tag is not None and self._rng.random() < 0.5):
             return
         if field.is_nullable(version) and self._rng.random() < 0.15:
@@ -187,7 +187,7 @@ class RequestMaker:
             value = self._value(target, field, api_key, version)
         setattr(target, field.attribute, value)
 
-    def _value(self, owner: object, field: Field, api_key: int, version: int) -> object:
+    def _value(self, owner: object, field: SchemaField, api_key: int, version: int) -> object:
         if field.struct is not None:
             nested: object = _struct_class(owner, field.struct.name)()
             for inner in field.struct.fields:
@@ -205,7 +205,7 @@ class RequestMaker:
         }[field.type]
         return draw()
 
-    def _integer(self, field: Field) -> int:
+    def _integer(self, field: SchemaField) -> int:
         rng = self._rng
         known = _SMALL_INTS.get(field.attribute)
         if known is not None:
@@ -216,7 +216,7 @@ class RequestMaker:
         limit = 1 << bits - 1
         return rng.choice((0, 0, 1, 1, -1, -2, 5, 100, limit - 1, -limit))
 
-    def _string(self, field: Field, api_key: int) -> str:
+    def _string(self, field: SchemaField, api_key: int) -> str:
         rng = self._rng
         name = field.attribute
         chance = rng.random()

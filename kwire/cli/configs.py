@@ -16,7 +16,7 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
-    from kwire.client.configs import Resource
+    from kwire.client.configs import ConfigResource
     from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
 
 LISTING = Listing(60, "Describe and alter settings of topics, brokers and groups.")
@@ -40,10 +40,10 @@ def command() -> None:
     """
 
 
-def _resource(kind: str, name: str) -> Resource:
-    from kwire.client.configs import Resource, ResourceType
+def _resource(kind: str, name: str) -> ConfigResource:
+    from kwire.client.configs import ConfigResource, ConfigResourceKind
 
-    return Resource(ResourceType[kind.upper().replace("-", "_")], name)
+    return ConfigResource(ConfigResourceKind[kind.upper().replace("-", "_")], name)
 
 
 @command.command("describe")
@@ -143,13 +143,13 @@ def alter_command(
       kwire configs alter topic orders --set retention.ms=3600000 --delete max.message.bytes
       kwire configs alter topic orders --append cleanup.policy=compact
     """
-    from kwire.client.configs import Operation, alter_configs
+    from kwire.client.configs import ConfigAlteration, alter_configs
 
-    changes: dict[str, tuple[Operation, str | None]] = {}
-    changes |= {key: (Operation.SET, value) for key, value in given}
-    changes |= {key: (Operation.DELETE, None) for key in deleted}
-    changes |= {key: (Operation.APPEND, value) for key, value in appended}
-    changes |= {key: (Operation.SUBTRACT, value) for key, value in subtracted}
+    changes: dict[str, tuple[ConfigAlteration, str | None]] = {}
+    changes |= {key: (ConfigAlteration.SET, value) for key, value in given}
+    changes |= {key: (ConfigAlteration.DELETE, None) for key in deleted}
+    changes |= {key: (ConfigAlteration.APPEND, value) for key, value in appended}
+    changes |= {key: (ConfigAlteration.SUBTRACT, value) for key, value in subtracted}
     if not changes:
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
     resource = _resource(kind, name)

@@ -185,12 +185,12 @@ def command(
 def _share_member(
     cluster: Cluster, group: str, topics: tuple[str, ...], said: str | None
 ) -> ShareConsumer:
-    from kwire.client.membership.share_consumer import AcknowledgeType, ShareConsumer
+    from kwire.client.membership.share_consumer import Acknowledgement, ShareConsumer
 
     _partitions(cluster, topics, None)  # Raises if a topic does not exist.
     if on_terminal():
         say(f"joining share group {group} ...")
-    return ShareConsumer(cluster, group, topics, AcknowledgeType[said or "ACCEPT"])
+    return ShareConsumer(cluster, group, topics, Acknowledgement[said or "ACCEPT"])
 
 
 def _read_shared(

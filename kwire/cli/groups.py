@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kwire.client.cluster import Cluster, TopicPartition
-    from kwire.client.groups import Group, Tasks
+    from kwire.client.groups import GroupDescription, Tasks
 
 LISTING = Listing(
     50,
@@ -124,7 +124,7 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
     print_table(columns, [tuple(lag.values()) for lag in lags], title=title)
 
 
-def _summary(group: Group) -> dict[str, Any]:
+def _summary(group: GroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
         "type": group.type,
@@ -136,7 +136,7 @@ def _summary(group: Group) -> dict[str, Any]:
     }
 
 
-def _members(group: Group) -> list[dict[str, Any]]:
+def _members(group: GroupDescription) -> list[dict[str, Any]]:
     """The members as JSON.  Only the consumer protocol has epochs and a target assignment."""
     return [
         {
@@ -173,7 +173,7 @@ def _placed(partitions: list[TopicPartition]) -> str:
     return " ".join(f"{topic}:{ranges(by_topic[topic])}" for topic in sorted(by_topic))
 
 
-def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+def _lags(cluster: Cluster, group: GroupDescription) -> list[dict[str, Any]]:
     """Offsets and lag of each partition that is committed or assigned, also of deleted topics."""
     from kwire.client.groups import fetch_offsets
 
@@ -216,7 +216,7 @@ def _existing(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Iterato
             yield partition
 
 
-def _shares(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+def _shares(cluster: Cluster, group: GroupDescription) -> list[dict[str, Any]]:
     """Start offset, lag and members of each partition that the share group reads or has read."""
     from kwire.client.share_groups import ShareOffset, share_offsets
 

@@ -13,7 +13,7 @@ from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from kwire.client.cluster import Cluster, Node
+    from kwire.client.cluster import Cluster, ClusterNode
     from kwire.client.errors import ClientError
 
 LISTING = Listing(
@@ -76,7 +76,7 @@ def _first_reply(cluster: Cluster, wait_s: float) -> None:
             time.sleep(RETRY_S)
 
 
-def _asked(cluster: Cluster, node: Node) -> dict[str, Any]:
+def _asked(cluster: Cluster, node: ClusterNode) -> dict[str, Any]:
     """The result for one broker: its address, and the time of a request in ms or the error.
 
     The time does not include the set-up of the connection.

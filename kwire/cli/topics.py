@@ -208,12 +208,12 @@ def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) ->
 
 
 def _described(cluster: Cluster, name: str) -> dict[str, Any]:
-    from kwire.client.configs import Resource, ResourceType, Source, describe_configs
+    from kwire.client.configs import ConfigResource, ConfigResourceKind, Source, describe_configs
     from kwire.codecs.uuids import uuid_text
 
     topic = cluster.topic(name)
     ends = _ends(cluster, topic)
-    configs = describe_configs(cluster, Resource(ResourceType.TOPIC, name))
+    configs = describe_configs(cluster, ConfigResource(ConfigResourceKind.TOPIC, name))
     return {
         "topic": name,
         "topic_id": uuid_text(topic.topic_id),
@@ -282,17 +282,22 @@ def alter_command(
       kwire topics alter orders --set retention.ms=3600000 --delete max.message.bytes
       kwire topics alter orders --partitions 12
     """
-    from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+    from kwire.client.configs import (
+        ConfigAlteration,
+        ConfigResource,
+        ConfigResourceKind,
+        alter_configs,
+    )
     from kwire.client.topics import add_partitions
 
     if not configs and not deleted and partitions is None:
         raise click.UsageError("nothing to alter: give --set, --delete or --partitions")
-    changes: dict[str, tuple[Operation, str | None]] = {}
-    changes |= {key: (Operation.SET, value) for key, value in configs}
-    changes |= {key: (Operation.DELETE, None) for key in deleted}
+    changes: dict[str, tuple[ConfigAlteration, str | None]] = {}
+    changes |= {key: (ConfigAlteration.SET, value) for key, value in configs}
+    changes |= {key: (ConfigAlteration.DELETE, None) for key in deleted}
     if changes:
         with suggesting_settings("topic", changes):
-            alter_configs(cluster, Resource(ResourceType.TOPIC, name), changes)
+            alter_configs(cluster, ConfigResource(ConfigResourceKind.TOPIC, name), changes)
         say(f"topic {name}: {counted(len(changes), 'setting')} changed")
     if partitions is not None:
         add_partitions(cluster, name, partitions)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -53,7 +53,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class Node(NamedTuple):
+class ClusterNode(NamedTuple):
     """A broker as the cluster advertises it."""
 
     node_id: int
@@ -84,12 +84,12 @@ class Cluster:
         self.timeout_s = timeout_s
         self.cluster_id: str | None = None
         self.controller_id = -1
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, ClusterNode] = {}
         self.topics: dict[str, MetadataResponseTopic] = {}
         self.on_trouble: Callable[[ClientError], None] | None = None
         """Called with each error after which the client retries."""
-        self._connections: dict[tuple[int, str], Connection] = {}
-        self._first: Connection | None = None
+        self._connections: dict[tuple[int, str], BrokerConnection] = {}
+        self._first: BrokerConnection | None = None
         self._coordinators: dict[str, int] = {}
 
     def __enter__(self) -> Cluster:
@@ -111,7 +111,7 @@ class Cluster:
         """Whether any broker has ever responded."""
         return self._first is not None
 
-    def any(self) -> Connection:
+    def any(self) -> BrokerConnection:
         """A connection to any broker: an open one, or one to the first server that answers."""
         for connection in self._connections.values():
             if not connection.closed and not connection.awaits_reply:
@@ -120,7 +120,7 @@ class Cluster:
             self._first = self._connect_first()
         return self._first
 
-    def _connect_first(self) -> Connection:
+    def _connect_first(self) -> BrokerConnection:
         failures: list[ClientError] = []
         known = [(node.host, node.port) for node in self.nodes.values()]
         for host, port in dict.fromkeys([*self.bootstrap, *known]):
@@ -132,8 +132,8 @@ class Cluster:
             raise failures[0]
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
-    def _connect(self, host: str, port: int) -> Connection:
-        return Connection(
+    def _connect(self, host: str, port: int) -> BrokerConnection:
+        return BrokerConnection(
             host,
             port,
             client_id=self.client_id,
@@ -141,7 +141,7 @@ class Cluster:
             security=self.security,
         )
 
-    def node(self, node_id: int, role: str = "") -> Connection:
+    def node(self, node_id: int, role: str = "") -> BrokerConnection:
         """The connection to a broker for a `role`; each role has its own connection.
 
         A fetch that waits for records delays all later requests on its connection.  So fetchers and
@@ -172,7 +172,7 @@ class Cluster:
             known = ", ".join(map(str, sorted(self.nodes)))
             raise Misuse(f"broker {node_id} is not in the cluster now; brokers are: {known}")
 
-    def controller(self) -> Connection:
+    def controller(self) -> BrokerConnection:
         """The connection to the controller, or to any broker if there is no controller."""
         if self.controller_id < 0:
             self.refresh([])
@@ -219,7 +219,7 @@ class Cluster:
             self._coordinators[group_id] = self._checked_id(connection.call(request), group_id)
         return self._coordinators[group_id]
 
-    def coordinator(self, group_id: str, role: str = "") -> Connection:
+    def coordinator(self, group_id: str, role: str = "") -> BrokerConnection:
         """The connection to a group's coordinator."""
         return self.node(self.coordinator_id(group_id), role)
 
@@ -227,7 +227,7 @@ class Cluster:
         """The coordinator's id.  Its address is kept if the broker is unknown so far."""
         answer = reply.coordinators[0] if reply.coordinators else reply
         check(answer.error_code, f"coordinator of group {group_id}", answer.error_message)
-        self.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
+        self.nodes.setdefault(answer.node_id, ClusterNode(answer.node_id, answer.host, answer.port))
         return answer.node_id
 
     def forget_coordinator(self, group_id: str) -> None:
@@ -251,7 +251,7 @@ class Cluster:
         self.cluster_id = reply.cluster_id
         self.controller_id = reply.controller_id
         self.nodes = {
-            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            broker.node_id: ClusterNode(broker.node_id, broker.host, broker.port, broker.rack)
             for broker in reply.brokers
         }
         for topic in reply.topics:

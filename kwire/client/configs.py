@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kwire.client.cluster import Cluster
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import Misuse, check
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import (
@@ -23,7 +23,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
 )
 
 
-class ResourceType(IntEnum):
+class ConfigResourceKind(IntEnum):
     """The types of resources that have configs, with Kafka's numbers."""
 
     TOPIC = 2
@@ -33,10 +33,10 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Resource(NamedTuple):
+class ConfigResource(NamedTuple):
     """A resource with configs.  The name of a broker is its id, or empty for all brokers."""
 
-    type: ResourceType
+    type: ConfigResourceKind
     name: str
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ DOCUMENTED_SINCE = 3
 """The first version of DescribeConfigs with documentation (KIP-569)."""
 
 
-class Operation(IntEnum):
+class ConfigAlteration(IntEnum):
     """An operation on one config (KIP-339)."""
 
     SET = 0
@@ -79,9 +79,12 @@ def source_name(number: int) -> str:
     return names.get(source, f"{source.name}_CONFIG")
 
 
-def _connection_for(cluster: Cluster, resource: Resource) -> Connection:
+def _connection_for(cluster: Cluster, resource: ConfigResource) -> BrokerConnection:
     """The connection to the broker itself for its own configs, else to any broker."""
-    if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
+    if (
+        resource.type in (ConfigResourceKind.BROKER, ConfigResourceKind.BROKER_LOGGER)
+        and resource.name
+    ):
         if not resource.name.isdigit():
             raise Misuse(f"the name of a broker is its id, not {resource.name!r}")
         cluster.must_have_broker(int(resource.name))
@@ -89,13 +92,13 @@ def _connection_for(cluster: Cluster, resource: Resource) -> Connection:
     return cluster.any()
 
 
-def _topic(resource: Resource) -> str | None:
-    return resource.name if resource.type is ResourceType.TOPIC else None
+def _topic(resource: ConfigResource) -> str | None:
+    return resource.name if resource.type is ConfigResourceKind.TOPIC else None
 
 
 def describe_configs(
     cluster: Cluster,
-    resource: Resource,
+    resource: ConfigResource,
     keys: Iterable[str] | None = None,
     *,
     documented: bool = False,
@@ -138,7 +141,9 @@ def topic_settings(
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
-                    resource_type=ResourceType.TOPIC, resource_name=topic, configuration_keys=keys
+                    resource_type=ConfigResourceKind.TOPIC,
+                    resource_name=topic,
+                    configuration_keys=keys,
                 )
                 for topic in topic_names
             ]
@@ -157,8 +162,8 @@ def topic_settings(
 
 def alter_configs(
     cluster: Cluster,
-    resource: Resource,
-    changes: Mapping[str, tuple[Operation, str | None]],
+    resource: ConfigResource,
+    changes: Mapping[str, tuple[ConfigAlteration, str | None]],
     *,
     validate_only: bool = False,
 ) -> None:

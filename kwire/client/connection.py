@@ -69,7 +69,7 @@ class Pending(NamedTuple):
     version: int
 
 
-class Connection:
+class BrokerConnection:
     """A connection whose requests are answered one after the other, in order.
 
     Calls of `send` and `receive` may be pipelined; `call` does both.  Every failure closes the

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import BrokerRefused, BrokerUnreachable, RequestTimedOut, check
 from kwire.client.offsets import Isolation
 from kwire.codecs.batches import (
@@ -76,7 +76,7 @@ class Fetcher:
     def __init__(self, cluster: Cluster, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         self._cluster = cluster
         self._isolation = isolation
-        self._in_flight: dict[Connection, dict[TopicPartition, int]] = {}
+        self._in_flight: dict[BrokerConnection, dict[TopicPartition, int]] = {}
         """The requested offsets of each connection that waits for a response."""
 
     def poll(
@@ -134,7 +134,7 @@ class Fetcher:
             )
             self._in_flight[connection] = requested
 
-    def _readable(self, timeout_s: float) -> list[Connection]:
+    def _readable(self, timeout_s: float) -> list[BrokerConnection]:
         """The connections that have a response, after at most `timeout_s`."""
         if not self._in_flight:
             time.sleep(min(timeout_s, MAX_WAIT_MS / 1000))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from kwire.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import BrokerRefused, BrokerUnreachable, Misuse, check
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import (
@@ -80,7 +80,7 @@ class Tasks:
 
 
 @dataclass(slots=True)
-class Group:
+class GroupDescription:
     """A group as its coordinator describes it."""
 
     group_id: str
@@ -105,7 +105,7 @@ class Committed:
     metadata: str | None = ""
 
 
-def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], T]) -> T:
+def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[BrokerConnection], T]) -> T:
     """The result of `ask` with a connection to the group's coordinator.
 
     After a retriable error it looks up the coordinator and calls `ask` again.
@@ -142,11 +142,11 @@ def list_groups(
     return cluster.retrying(ask)
 
 
-Describe = Callable[[Connection, str], Group | None]
+Describe = Callable[[BrokerConnection, str], GroupDescription | None]
 """Describes a group of one type; None if no group of that type has the id."""
 
 
-def describe_group(cluster: Cluster, group_id: str) -> Group:
+def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """A group of any type with its members.
 
     Raises BrokerRefused, with GROUP_ID_NOT_FOUND if the group does not exist.
@@ -159,7 +159,7 @@ def describe_group(cluster: Cluster, group_id: str) -> Group:
         StreamsGroupDescribeRequest.API_KEY: describe_streams,
     }
 
-    def ask(connection: Connection) -> Group:
+    def ask(connection: BrokerConnection) -> GroupDescription:
         described = _describe_classic(connection, group_id)
         for api_key, describe in others.items():
             if described is None and api_key in connection.versions:
@@ -173,7 +173,7 @@ def describe_group(cluster: Cluster, group_id: str) -> Group:
     return described
 
 
-def _describe_classic(connection: Connection, group_id: str) -> Group | None:
+def _describe_classic(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     """A classic group, or None if no classic group has this id."""
     group = connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
@@ -189,7 +189,9 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
         )
         for member in group.members
     ]
-    return Group(group_id, "classic", group.group_state, group.protocol_data, -1, members)
+    return GroupDescription(
+        group_id, "classic", group.group_state, group.protocol_data, -1, members
+    )
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
@@ -200,7 +202,7 @@ def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     return read_assignment(assignment)
 
 
-def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
+def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -219,7 +221,7 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
         )
         for member in group.members
     ]
-    return Group(
+    return GroupDescription(
         group_id,
         "consumer",
         group.group_state,
@@ -231,7 +233,7 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
     )
 
 
-def _describe_share(connection: Connection, group_id: str) -> Group | None:
+def _describe_share(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     group = connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
@@ -247,7 +249,7 @@ def _describe_share(connection: Connection, group_id: str) -> Group | None:
         )
         for member in group.members
     ]
-    return Group(
+    return GroupDescription(
         group_id,
         SHARE,
         group.group_state,
@@ -270,7 +272,7 @@ def _placed(assignment: Assignment | ShareAssignment) -> list[TopicPartition]:
 def delete_group(cluster: Cluster, group_id: str) -> None:
     """Delete a group that has no members, and its committed offsets."""
 
-    def ask(connection: Connection) -> None:
+    def ask(connection: BrokerConnection) -> None:
         result = connection.call(DeleteGroupsRequest(groups_names=[group_id])).results[0]
         check(result.error_code, f"delete group {group_id}")
 
@@ -294,7 +296,7 @@ def fetch_offsets(
             for name, indexes in indexes_by_topic.items()
         ]
 
-    def ask(connection: Connection) -> dict[TopicPartition, Committed]:
+    def ask(connection: BrokerConnection) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest()
         if (
             connection.version_for(request) < 8
@@ -332,7 +334,7 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
     """Commit offsets without being a member.  The group must have no members."""
     request = commit_request(group_id, offsets)
 
-    def ask(connection: Connection) -> None:
+    def ask(connection: BrokerConnection) -> None:
         reply = connection.call(request, version_max=BY_NAME_VERSION_MAX)
         check_per_partition(reply.topics, f"commit offset of group {group_id} in")
 
@@ -376,7 +378,7 @@ def delete_offsets(cluster: Cluster, group_id: str, partitions: Iterable[TopicPa
         ],
     )
 
-    def ask(connection: Connection) -> None:
+    def ask(connection: BrokerConnection) -> None:
         reply = connection.call(request)
         check(reply.error_code, f"delete offsets of group {group_id}")
         check_per_partition(reply.topics, f"delete offset of group {group_id} in")

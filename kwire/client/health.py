@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kwire.client.cluster import Node, TopicPartition
+from kwire.client.cluster import ClusterNode, TopicPartition
 from kwire.client.reassignments import Reassignment
 from kwire.client.survey import BrokerReport, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
@@ -183,7 +183,7 @@ def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
     return [found[node_id] for node_id in sorted(found)]
 
 
-def _broker(node: Node, report: BrokerReport | None) -> BrokerHealth:
+def _broker(node: ClusterNode, report: BrokerReport | None) -> BrokerHealth:
     health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
     if report is None:
         return health

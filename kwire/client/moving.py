@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import ClientError
 from kwire.client.reassignments import list_reassignments
-from kwire.client.spreading import Move
+from kwire.client.spreading import ReplicaMove
 from kwire.client.survey import Sizes, all_topics, from_each, partitions_of, sizes_on
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, int]]
@@ -41,7 +41,7 @@ def size_of(partition: TopicPartition, sizes: OnBrokers) -> int:
     return max((on_broker.get(partition, 0) for on_broker in sizes.values()), default=0)
 
 
-def bytes_to_copy(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> dict[int, int]:
+def bytes_to_copy(moves: Mapping[TopicPartition, ReplicaMove], sizes: OnBrokers) -> dict[int, int]:
     """The bytes that each broker receives, by the present sizes."""
     by_broker: dict[int, int] = {}
     for partition, move in moves.items():
@@ -50,7 +50,7 @@ def bytes_to_copy(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> dic
     return by_broker
 
 
-def copied_bytes(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> int:
+def copied_bytes(moves: Mapping[TopicPartition, ReplicaMove], sizes: OnBrokers) -> int:
     """The bytes that the receiving brokers have of the new replicas."""
     return sum(
         min(sizes.get(broker, {}).get(partition, 0), size_of(partition, sizes))
@@ -61,7 +61,7 @@ def copied_bytes(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> int:
 
 def await_moves(
     cluster: Cluster,
-    moves: Mapping[TopicPartition, Move],
+    moves: Mapping[TopicPartition, ReplicaMove],
     on_progress: Callable[[Progress], None],
     pause: Callable[[], None],
 ) -> list[TopicPartition]:
@@ -86,7 +86,7 @@ def await_moves(
 
 
 def _settled(
-    cluster: Cluster, moves: Mapping[TopicPartition, Move], pause: Callable[[], None]
+    cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove], pause: Callable[[], None]
 ) -> list[TopicPartition]:
     deadline = time.monotonic() + SETTLING_S
     while (diverging := _diverging(cluster, moves)) and time.monotonic() < deadline:
@@ -94,7 +94,9 @@ def _settled(
     return diverging
 
 
-def _diverging(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
+def _diverging(
+    cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove]
+) -> list[TopicPartition]:
     """The partitions whose replicas are not the requested ones.  Deleted topics are left out."""
     states = partitions_of(all_topics(cluster))
     return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -193,7 +193,7 @@ class Producer:
 
     def _produce(
         self,
-        connection: Connection,
+        connection: BrokerConnection,
         topics: dict[str, list[TopicPartition]],
         encoded: dict[TopicPartition, bytearray],
         ids: dict[str, bytes],

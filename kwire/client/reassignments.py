@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import Misuse, check
 from kwire.codecs.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -35,7 +35,7 @@ class Reassignment(NamedTuple):
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
-def reassignments_of(connection: Connection) -> list[Reassignment]:
+def reassignments_of(connection: BrokerConnection) -> list[Reassignment]:
     """The reassignments in progress, by a controller or a broker that forwards to it."""
     reply = connection.call(ListPartitionReassignmentsRequest(topics=None))
     check(reply.error_code, "reassignments", reply.error_message)
@@ -56,7 +56,7 @@ def list_reassignments(cluster: Cluster) -> list[Reassignment]:
     return cluster.retrying(lambda: reassignments_of(at_controller(cluster)))
 
 
-def at_controller(cluster: Cluster) -> Connection:
+def at_controller(cluster: Cluster) -> BrokerConnection:
     """A connection to the present controller, after a refresh of the metadata."""
     cluster.refresh([])
     return cluster.controller()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import check
 from kwire.client.groups import at_coordinator, by_topic
 from kwire.codecs.messages.alter_share_group_offsets import (
@@ -36,7 +36,7 @@ class ShareOffset:
 def share_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, ShareOffset]:
     """The offsets of all partitions that the group has begun to read."""
 
-    def ask(connection: Connection) -> dict[TopicPartition, ShareOffset]:
+    def ask(connection: BrokerConnection) -> dict[TopicPartition, ShareOffset]:
         all_topics = DescribeShareGroupOffsetsRequestGroup(group_id, None)
         [group] = connection.call(DescribeShareGroupOffsetsRequest([all_topics])).groups
         check(group.error_code, f"offsets of group {group_id}", group.error_message)
@@ -76,7 +76,7 @@ def alter_share_offsets(
         for topic, indexes in by_topic(offsets).items()
     ]
 
-    def ask(connection: Connection) -> None:
+    def ask(connection: BrokerConnection) -> None:
         reply = connection.call(AlterShareGroupOffsetsRequest(group_id, topics))
         check(reply.error_code, f"reset group {group_id}", reply.error_message)
         for topic in reply.responses:
@@ -93,7 +93,7 @@ def delete_share_offsets(cluster: Cluster, group_id: str, topics: Iterable[str])
         group_id, [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
     )
 
-    def ask(connection: Connection) -> None:
+    def ask(connection: BrokerConnection) -> None:
         reply = connection.call(request)
         check(reply.error_code, f"delete offsets of group {group_id}", reply.error_message)
         for topic in reply.responses:

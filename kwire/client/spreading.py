@@ -27,7 +27,7 @@ class CannotSpread(ValueError):
     """A partition should have more replicas than there are brokers."""
 
 
-class Move(NamedTuple):
+class ReplicaMove(NamedTuple):
     """The replicas of one partition before and after a reassignment."""
 
     before: tuple[int, ...]
@@ -50,7 +50,7 @@ def spread(
     *,
     replication_factor: int | None = None,
     balanced: bool = False,
-) -> dict[TopicPartition, Move]:
+) -> dict[TopicPartition, ReplicaMove]:
     """The moves that put all replicas on the brokers of `racks`, which maps broker to rack.
 
     Without `replication_factor` each partition keeps its number of replicas.  With `balanced`, the
@@ -67,10 +67,11 @@ def spread(
     return {place: plan.move(place) for place in plan.changed}
 
 
-def planned(current: Assignment, wanted: Assignment) -> dict[TopicPartition, Move]:
+def planned(current: Assignment, wanted: Assignment) -> dict[TopicPartition, ReplicaMove]:
     """The moves that give partitions the wanted replicas."""
     moves = {
-        place: Move(tuple(current[place]), tuple(replicas)) for place, replicas in wanted.items()
+        place: ReplicaMove(tuple(current[place]), tuple(replicas))
+        for place, replicas in wanted.items()
     }
     return {place: move for place, move in moves.items() if move.before != move.after}
 
@@ -98,8 +99,8 @@ class _Plan:
             place for place, now in self._replicas.items() if now != list(self._current[place])
         )
 
-    def move(self, place: TopicPartition) -> Move:
-        return Move(tuple(self._current[place]), tuple(self._replicas[place]))
+    def move(self, place: TopicPartition) -> ReplicaMove:
+        return ReplicaMove(tuple(self._current[place]), tuple(self._replicas[place]))
 
     # -- required moves
 

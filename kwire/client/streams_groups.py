@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kwire.client.cluster import TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import check
-from kwire.client.groups import STREAMS, Group, Member, Tasks
+from kwire.client.groups import STREAMS, GroupDescription, Member, Tasks
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_describe as describe
 
@@ -15,7 +15,7 @@ ASSIGNOR = "sticky"
 """The only assignor of streams groups.  No response names it."""
 
 
-def describe_streams(connection: Connection, group_id: str) -> Group | None:
+def describe_streams(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     """A streams group, or None if no streams group has this id."""
     request = describe.StreamsGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
@@ -23,7 +23,7 @@ def describe_streams(connection: Connection, group_id: str) -> Group | None:
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
     sources = _sources(group.topology)
-    return Group(
+    return GroupDescription(
         group_id,
         STREAMS,
         group.group_state,

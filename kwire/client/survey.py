@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from kwire.client.cluster import Cluster, Node, TopicPartition
+from kwire.client.cluster import Cluster, ClusterNode, TopicPartition
 from kwire.client.configs import topic_settings
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import ClientError, RequestTimedOut, UnsupportedRequest, check
 from kwire.client.offsets import LATEST
 from kwire.client.reassignments import Reassignment, reassignments_of
@@ -65,7 +65,7 @@ class Survey:
 
     cluster_id: str | None
     controller_id: int
-    nodes: dict[int, Node]
+    nodes: dict[int, ClusterNode]
     partitions: dict[TopicPartition, MetadataResponsePartition]
     reports: dict[int, BrokerReport]
     min_isr: dict[str, int]
@@ -84,7 +84,9 @@ class Survey:
         return {} if report is None else report.features
 
 
-def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int, T | ClientError]:
+def from_each(
+    cluster: Cluster, ask: Callable[[int, BrokerConnection], T]
+) -> dict[int, T | ClientError]:
     """The result or error of `ask` for each broker.  All brokers are asked at the same time."""
 
     def attempt(node_id: int) -> T | ClientError:
@@ -104,7 +106,7 @@ def survey(cluster: Cluster) -> Survey:
     partitions = partitions_of(topics)
     controller_id = cluster.controller_id
 
-    def ask(node_id: int, connection: Connection) -> BrokerReport:
+    def ask(node_id: int, connection: BrokerConnection) -> BrokerReport:
         return _report_of(node_id, connection, partitions, is_controller=node_id == controller_id)
 
     reports = {
@@ -146,7 +148,7 @@ def partitions_of(
 
 def _report_of(
     node_id: int,
-    connection: Connection,
+    connection: BrokerConnection,
     partitions: Mapping[TopicPartition, MetadataResponsePartition],
     *,
     is_controller: bool,
@@ -173,7 +175,7 @@ def _report_of(
     return report
 
 
-def sizes_on(connection: Connection) -> Sizes:
+def sizes_on(connection: BrokerConnection) -> Sizes:
     """The sizes of all replicas on one broker, without copies to another log directory."""
     reply = connection.call(DescribeLogDirsRequest(topics=None))
     check(reply.error_code, f"log directories of {connection.address}")
@@ -192,7 +194,7 @@ def sizes_on(connection: Connection) -> Sizes:
 
 
 def own_end_offsets(
-    connection: Connection, places: Iterable[TopicPartition]
+    connection: BrokerConnection, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """The log end offsets of replicas on one broker, whether or not it leads them."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}

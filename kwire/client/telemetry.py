@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Resource, ResourceType, describe_configs
+from kwire.client.configs import ConfigResource, ConfigResourceKind, describe_configs
 from kwire.client.errors import Misuse, check
 from kwire.client.fetcher import ConsumedRecord
 from kwire.codecs.messages.list_config_resources import ListConfigResourcesRequest
@@ -149,7 +149,7 @@ def subscriptions(cluster: Cluster) -> dict[str, dict[str, str | None]]:
     """The configs of all client metrics subscriptions, by name.  Raises BrokerRefused."""
 
     def ask() -> list[str]:
-        request = ListConfigResourcesRequest([ResourceType.CLIENT_METRICS])
+        request = ListConfigResourcesRequest([ConfigResourceKind.CLIENT_METRICS])
         reply = cluster.any().call(request)
         check(reply.error_code, "list client metrics subscriptions")
         return [resource.resource_name for resource in reply.config_resources]
@@ -157,7 +157,9 @@ def subscriptions(cluster: Cluster) -> dict[str, dict[str, str | None]]:
     return {
         name: {
             config.name: config.value
-            for config in describe_configs(cluster, Resource(ResourceType.CLIENT_METRICS, name))
+            for config in describe_configs(
+                cluster, ConfigResource(ConfigResourceKind.CLIENT_METRICS, name)
+            )
         }
         for name in sorted(cluster.retrying(ask))
     }

@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import (
-    Operation,
-    Resource,
-    ResourceType,
+    ConfigAlteration,
+    ConfigResource,
+    ConfigResourceKind,
     Source,
     alter_configs,
     describe_configs,
     topic_settings,
 )
 from kwire.client.errors import BrokerRefused, ClientError
-from kwire.client.spreading import Move
+from kwire.client.spreading import ReplicaMove
 from kwire.codecs.errors import ErrorCode
 
 LEADERS: Final = "leader.replication.throttled.replicas"
@@ -37,7 +37,7 @@ class Throttled(NamedTuple):
     topics: list[str]
 
 
-def lists_of(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
+def lists_of(moves: Mapping[TopicPartition, ReplicaMove]) -> dict[str, dict[str, str]]:
     """The configs of each topic: every present replica may send, every added replica fetches."""
     sending: dict[str, list[str]] = {}
     fetching: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ def lists_of(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
     }
 
 
-def to_be_throttled(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> Throttled:
+def to_be_throttled(cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove]) -> Throttled:
     """The running brokers and the topics that take part in moves."""
     participants = {
         broker for move in moves.values() if move.adding for broker in (*move.before, *move.adding)
@@ -59,14 +59,16 @@ def to_be_throttled(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> T
     return Throttled(sorted(participants & cluster.nodes.keys()), sorted(lists_of(moves)))
 
 
-def set_throttles(cluster: Cluster, moves: Mapping[TopicPartition, Move], bytes_per_s: int) -> None:
+def set_throttles(
+    cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove], bytes_per_s: int
+) -> None:
     """Set the throttles of `to_be_throttled`, before the moves begin."""
     for topic, lists in lists_of(moves).items():
-        changes = {name: (Operation.SET, value) for name, value in lists.items()}
-        alter_configs(cluster, Resource(ResourceType.TOPIC, topic), changes)
+        changes = {name: (ConfigAlteration.SET, value) for name, value in lists.items()}
+        alter_configs(cluster, ConfigResource(ConfigResourceKind.TOPIC, topic), changes)
     for broker in to_be_throttled(cluster, moves).brokers:
-        rates = {name: (Operation.SET, str(bytes_per_s)) for name in OF_BROKER}
-        alter_configs(cluster, Resource(ResourceType.BROKER, str(broker)), rates)
+        rates = {name: (ConfigAlteration.SET, str(bytes_per_s)) for name in OF_BROKER}
+        alter_configs(cluster, ConfigResource(ConfigResourceKind.BROKER, str(broker)), rates)
 
 
 def find_throttles(cluster: Cluster, topics: Iterable[str]) -> Throttled:
@@ -77,7 +79,7 @@ def find_throttles(cluster: Cluster, topics: Iterable[str]) -> Throttled:
         if any(
             config.config_source == Source.DYNAMIC_BROKER
             for config in describe_configs(
-                cluster, Resource(ResourceType.BROKER, str(broker)), OF_BROKER
+                cluster, ConfigResource(ConfigResourceKind.BROKER, str(broker)), OF_BROKER
             )
         )
     ]
@@ -94,12 +96,20 @@ def take_off(cluster: Cluster, throttled: Throttled) -> None:
     """
     failures: list[ClientError] = []
     resources = [
-        *((Resource(ResourceType.TOPIC, topic), OF_TOPIC) for topic in throttled.topics),
-        *((Resource(ResourceType.BROKER, str(id_)), OF_BROKER) for id_ in throttled.brokers),
+        *(
+            (ConfigResource(ConfigResourceKind.TOPIC, topic), OF_TOPIC)
+            for topic in throttled.topics
+        ),
+        *(
+            (ConfigResource(ConfigResourceKind.BROKER, str(id_)), OF_BROKER)
+            for id_ in throttled.brokers
+        ),
     ]
     for resource, names in resources:
         try:
-            alter_configs(cluster, resource, {name: (Operation.DELETE, None) for name in names})
+            alter_configs(
+                cluster, resource, {name: (ConfigAlteration.DELETE, None) for name in names}
+            )
         except ClientError as error:
             if not _says_deleted(error):
                 failures.append(error)

@@ -35,7 +35,7 @@ class Insist(Protocol):
 
 
 @dataclass(frozen=True)
-class Topic:
+class PipelineTopic:
     """A topic: its id (its name if the cluster has no topic ids), and its number of partitions."""
 
     name: str
@@ -48,7 +48,7 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Committed:
+class CommittedPosition:
     """A committed offset and its metadata."""
 
     offset: int
@@ -89,7 +89,7 @@ class ClusterAdmin:
         """The names of all topics."""
         return sorted(self.insist(lambda: self._admin.list_topics(timeout=REQUEST_S).topics))
 
-    def topics(self) -> dict[str, Topic]:
+    def topics(self) -> dict[str, PipelineTopic]:
         """All topics by their names."""
         from confluent_kafka import TopicCollection
 
@@ -101,7 +101,7 @@ class ClusterAdmin:
             absent="UNKNOWN_TOPIC_OR_PART",
         )
         return {
-            name: Topic(name, str(found.topic_id or name), len(found.partitions))
+            name: PipelineTopic(name, str(found.topic_id or name), len(found.partitions))
             for name, found in described.items()
         }
 
@@ -276,7 +276,7 @@ class GroupOffsets:
         self._consumer = consumer
         self._insist = insist
 
-    def read(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, Committed]:
+    def read(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, CommittedPosition]:
         """The committed offsets of these partitions, without open transactions (KIP-447)."""
         from confluent_kafka import TopicPartition
 
@@ -285,12 +285,12 @@ class GroupOffsets:
             return {}
         results = self._insist(lambda: self._consumer.committed(places, REQUEST_S))
         return {
-            (place.topic, place.partition): Committed(place.offset, place.metadata or "")
+            (place.topic, place.partition): CommittedPosition(place.offset, place.metadata or "")
             for place in results
             if place.error is None and place.offset >= 0
         }
 
-    def commit(self, offsets: Mapping[PartitionId, Committed]) -> bool:
+    def commit(self, offsets: Mapping[PartitionId, CommittedPosition]) -> bool:
         """Commit offsets of a group without members; returns False if it has members."""
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 

@@ -13,7 +13,13 @@ from kwire.client.access.acls import Operation as AclOperation
 from kwire.client.access.acls import Resource as AclResource
 from kwire.client.access.users import describe_users, set_passwords
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Operation, Resource, ResourceType, alter_configs, topic_settings
+from kwire.client.configs import (
+    ConfigAlteration,
+    ConfigResource,
+    ConfigResourceKind,
+    alter_configs,
+    topic_settings,
+)
 from kwire.client.groups import commit_offsets, fetch_offsets
 from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
@@ -50,14 +56,14 @@ def fill(cluster: Cluster) -> None:
     produce(cluster)
     alter_configs(
         cluster,
-        Resource(ResourceType.BROKER, ""),
-        {"log.cleaner.threads": (Operation.SET, "2")},
+        ConfigResource(ConfigResourceKind.BROKER, ""),
+        {"log.cleaner.threads": (ConfigAlteration.SET, "2")},
     )
     commit_offsets(cluster, "g", {PLACES[0]: 1})
     alter_configs(
         cluster,
-        Resource(ResourceType.GROUP, "g"),
-        {"consumer.session.timeout.ms": (Operation.SET, "47000")},
+        ConfigResource(ConfigResourceKind.GROUP, "g"),
+        {"consumer.session.timeout.ms": (ConfigAlteration.SET, "47000")},
     )
     alter_quotas(cluster, {"user": "alice", "client-id": "app/1"}, {"producer_byte_rate": 1e9})
     alter_quotas(cluster, {"client-id": None}, {"consumer_byte_rate": 2e9})

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
-from kwire.client.connection import Connection
+from kwire.client.configs import ConfigAlteration, ConfigResource, ConfigResourceKind, alter_configs
+from kwire.client.connection import BrokerConnection
 from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
 from kwire.client.survey import own_end_offsets
@@ -83,11 +83,11 @@ def fill(cluster: Cluster, name: str, partition: int, size_bytes: int) -> None:
 
 def throttle(cluster: Cluster, name: str, rate: str | None) -> None:
     """What each follower may fetch of a topic, in bytes a second; None: all it wants."""
-    operation = Operation.DELETE if rate is None else Operation.SET
+    operation = ConfigAlteration.DELETE if rate is None else ConfigAlteration.SET
     limit = {"follower.replication.throttled.rate": (operation, rate)}
-    alter_configs(cluster, Resource(ResourceType.BROKER, ""), limit)
+    alter_configs(cluster, ConfigResource(ConfigResourceKind.BROKER, ""), limit)
     who = {"follower.replication.throttled.replicas": (operation, rate and "*")}
-    alter_configs(cluster, Resource(ResourceType.TOPIC, name), who)
+    alter_configs(cluster, ConfigResource(ConfigResourceKind.TOPIC, name), who)
 
 
 def test_status_of_a_single_broker_is_well(kwire: Kwire, bootstrap: str, unique: str) -> None:
@@ -252,6 +252,8 @@ def test_survey_returns_the_end_offset_of_a_follower(
         producer = Producer(cluster)
         producer.send(unique, b"v", partition=0)
         producer.flush()
-        follower = Connection("127.0.0.1", three_brokers[2].port, client_id="test", timeout_s=240)
+        follower = BrokerConnection(
+            "127.0.0.1", three_brokers[2].port, client_id="test", timeout_s=240
+        )
         assert own_end_offsets(follower, [place]) == {place: 1}
         follower.close()

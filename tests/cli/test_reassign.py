@@ -25,7 +25,7 @@ from kwire.client.reassignments import (
     plan_object,
     read_plan,
 )
-from kwire.client.spreading import Move
+from kwire.client.spreading import ReplicaMove
 from kwire.client.survey import partitions_of
 from kwire.client.throttles import FOLLOWERS, LEADERS, OF_TOPIC, find_throttles, lists_of
 from kwire.client.topics import create_topic, delete_topic
@@ -206,7 +206,7 @@ def test_await_moves_reports_progress_until_all_moves_are_done(
     with topic(cluster, unique, [[1]], 100_000):
         assert alter_reassignments(cluster, {place: [2]}) == {}
         told: list[Progress] = []
-        moves = {place: Move((1,), (2,))}
+        moves = {place: ReplicaMove((1,), (2,))}
         assert await_moves(cluster, moves, told.append, lambda: time.sleep(0.02)) == []
         assert told[-1].partitions_left == 0
         assert told[-1].copied_bytes == told[-1].total_bytes > 100_000
@@ -214,7 +214,7 @@ def test_await_moves_reports_progress_until_all_moves_are_done(
 
 def test_bytes_to_copy_sums_the_bytes_by_receiving_broker() -> None:
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
-    moves = {first: Move((1,), (2, 3)), second: Move((2, 1), (1, 2))}
+    moves = {first: ReplicaMove((1,), (2, 3)), second: ReplicaMove((2, 1), (1, 2))}
     sizes = {1: {first: 100, second: 7}, 2: {first: 30}, 3: {first: 120}}
     assert bytes_to_copy(moves, sizes) == {2: 120, 3: 120}
     assert copied_bytes(moves, sizes) == 150
@@ -222,9 +222,9 @@ def test_bytes_to_copy_sums_the_bytes_by_receiving_broker() -> None:
 
 def test_throttles_cover_sending_and_receiving_replicas() -> None:
     moves = {
-        TopicPartition("t", 0): Move((1, 2), (2, 3)),
-        TopicPartition("t", 1): Move((1, 2), (2, 1)),
-        TopicPartition("t", 2): Move((1,), (3, 4)),
+        TopicPartition("t", 0): ReplicaMove((1, 2), (2, 3)),
+        TopicPartition("t", 1): ReplicaMove((1, 2), (2, 1)),
+        TopicPartition("t", 2): ReplicaMove((1,), (3, 4)),
     }
     assert list(lists_of(moves)["t"].values()) == ["0:1,0:2,2:1", "0:3,2:3,2:4"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Operation, Resource, ResourceType, Source
+from kwire.client.configs import ConfigAlteration, ConfigResource, ConfigResourceKind, Source
 from kwire.client.configs import alter_configs as alter
 from kwire.client.configs import describe_configs as describe
 from kwire.client.consumer import Consumer, Reset
@@ -56,7 +56,7 @@ def test_configs_of_a_topic_are_altered_and_described(
     cluster: Cluster, unique: str, eventually: Eventually
 ) -> None:
     create_topic(cluster, unique, partitions=1)
-    topic = Resource(ResourceType.TOPIC, unique)
+    topic = ConfigResource(ConfigResourceKind.TOPIC, unique)
 
     def changed() -> dict[str, str | None]:
         configs = describe(cluster, topic)
@@ -66,22 +66,24 @@ def test_configs_of_a_topic_are_altered_and_described(
         lambda: describe(cluster, topic, ["retention.ms"]), unknown_topic_grace_s=60
     )
     assert (retention.value, retention.config_source) == ("604800000", Source.DEFAULT)
-    alter(cluster, topic, {"retention.ms": (Operation.SET, "5000")})
-    alter(cluster, topic, {"cleanup.policy": (Operation.APPEND, "compact")})
+    alter(cluster, topic, {"retention.ms": (ConfigAlteration.SET, "5000")})
+    alter(cluster, topic, {"cleanup.policy": (ConfigAlteration.APPEND, "compact")})
     eventually(lambda: changed() == {"retention.ms": "5000", "cleanup.policy": "delete,compact"})
-    alter(cluster, topic, {"retention.ms": (Operation.DELETE, None)}, validate_only=True)
+    alter(cluster, topic, {"retention.ms": (ConfigAlteration.DELETE, None)}, validate_only=True)
     assert describe(cluster, topic, ["retention.ms"])[0].value == "5000"
     with pytest.raises(BrokerRefused, match="INVALID_CONFIG"):
-        alter(cluster, topic, {"retention.ms": (Operation.SET, "soon")})
+        alter(cluster, topic, {"retention.ms": (ConfigAlteration.SET, "soon")})
 
 
 def test_configs_of_a_broker_are_described(cluster: Cluster) -> None:
     cluster.refresh([])
     (node_id,) = cluster.nodes
-    (setting,) = describe(cluster, Resource(ResourceType.BROKER, str(node_id)), ["node.id"])
+    (setting,) = describe(
+        cluster, ConfigResource(ConfigResourceKind.BROKER, str(node_id)), ["node.id"]
+    )
     assert (setting.value, setting.read_only) == (str(node_id), True)
     with pytest.raises(Misuse, match="name of a broker is its id"):
-        describe(cluster, Resource(ResourceType.BROKER, "first"))
+        describe(cluster, ConfigResource(ConfigResourceKind.BROKER, "first"))
 
 
 def test_group_is_listed_described_and_deleted(cluster: Cluster, unique: str) -> None:

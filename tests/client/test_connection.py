@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kwire.client.cluster import parse_bootstrap
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import (
     BrokerUnreachable,
     Misuse,
@@ -72,8 +72,8 @@ def scripted() -> Iterator[Callable[[Script], ScriptedBroker]]:
         broker.close()
 
 
-def connect(port: int, timeout_s: float = 5.0) -> Connection:
-    return Connection("127.0.0.1", port, client_id="test", timeout_s=timeout_s)
+def connect(port: int, timeout_s: float = 5.0) -> BrokerConnection:
+    return BrokerConnection("127.0.0.1", port, client_id="test", timeout_s=timeout_s)
 
 
 def versions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.client.cluster import Node, TopicPartition
+from kwire.client.cluster import ClusterNode, TopicPartition
 from kwire.client.errors import RequestTimedOut
 from kwire.client.health import ClusterHealth, health_of
 from kwire.client.reassignments import Reassignment
@@ -34,7 +34,7 @@ def surveyed(
     reports = reports or {node_id: BrokerReport() for node_id in nodes}
     if controller_id in reports:
         reports[controller_id].reassignments = reassignments
-    members = {each: Node(each, "h", each) for each in nodes}
+    members = {each: ClusterNode(each, "h", each) for each in nodes}
     return health_of(Survey("id", controller_id, members, partitions, reports, {"t": min_isr}))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.client.cluster import TopicPartition
-from kwire.client.spreading import CannotSpread, Move, planned, spread
+from kwire.client.spreading import CannotSpread, ReplicaMove, planned, spread
 
 Replicas = dict[TopicPartition, tuple[int, ...]]
 NO_RACKS: dict[int, str | None] = dict.fromkeys(range(1, 7))
@@ -21,12 +21,12 @@ def topic(name: str, *replicas: Sequence[int]) -> Replicas:
     return {TopicPartition(name, index): tuple(each) for index, each in enumerate(replicas)}
 
 
-def applied(current: Replicas, moves: Mapping[TopicPartition, Move]) -> Replicas:
+def applied(current: Replicas, moves: Mapping[TopicPartition, ReplicaMove]) -> Replicas:
     assert all(current[place] == move.before for place, move in moves.items())
     return {**current, **{place: move.after for place, move in moves.items()}}
 
 
-def copied(moves: Mapping[TopicPartition, Move]) -> int:
+def copied(moves: Mapping[TopicPartition, ReplicaMove]) -> int:
     return sum(len(move.adding) for move in moves.values())
 
 
@@ -172,8 +172,8 @@ def test_removed_broker_is_replaced_at_the_same_position() -> None:
     current = topic("t", (1, 2), (2, 3), (3, 1))
     moves = spread(current, dict.fromkeys([1, 2, 4]))
     assert moves == {
-        TopicPartition("t", 1): Move((2, 3), (2, 4)),
-        TopicPartition("t", 2): Move((3, 1), (4, 1)),
+        TopicPartition("t", 1): ReplicaMove((2, 3), (2, 4)),
+        TopicPartition("t", 2): ReplicaMove((3, 1), (4, 1)),
     }
 
 
@@ -203,7 +203,7 @@ def test_spread_refuses_more_replicas_than_brokers() -> None:
 def test_planned_returns_only_changed_partitions() -> None:
     current = topic("t", (1, 2), (2, 3))
     wanted = topic("t", (2, 1), (2, 3))
-    assert planned(current, wanted) == {TopicPartition("t", 0): Move((1, 2), (2, 1))}
+    assert planned(current, wanted) == {TopicPartition("t", 0): ReplicaMove((1, 2), (2, 1))}
 
 
 def test_spread_of_a_large_cluster_to_a_new_broker_is_even() -> None:

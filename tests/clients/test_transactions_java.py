@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -189,7 +189,7 @@ def leave_hanging(broker: BrokerProcess, topic: str) -> None:
     data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
     request = ProduceRequest("nobody", -1, 5_000, data)
     with closing(
-        Connection("127.0.0.1", broker.port, client_id="hang", timeout_s=TIMEOUT_S)
+        BrokerConnection("127.0.0.1", broker.port, client_id="hang", timeout_s=TIMEOUT_S)
     ) as connection:
         (answered,) = connection.call(request, version_max=9).responses
     assert answered.partition_responses[0].error_code == ErrorCode.NONE

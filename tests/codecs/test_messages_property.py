@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kwire.codecs import primitives
 from kwire.codecs.messages import MODULES, message_class
 from kwire.codecs.primitives import DecodeError, EncodeError
-from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, load
+from kwire.codecs.schema_notation import ClassNames, MessageSchema, SchemaField, StructSchema, load
 
 VECTORS = Path(__file__).parent / "data" / "vectors.jsonl.gz"
 
@@ -58,7 +58,7 @@ def message_strategy(name: str, version: int) -> st.SearchStrategy[primitives.Me
         }
         return st.builds(getattr(module, names.of(struct)), **fields)
 
-    def of_field(field: Field) -> st.SearchStrategy[Any]:
+    def of_field(field: SchemaField) -> st.SearchStrategy[Any]:
         values = SCALARS[field.type] if field.struct is None else of_struct(field.struct)
         if field.is_array:
             values = st.lists(values, max_size=2)

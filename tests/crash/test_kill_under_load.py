@@ -19,7 +19,7 @@ from functools import partial
 import confluent_kafka
 import pytest
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.batches import check_crc, iter_batches, records
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
@@ -178,8 +178,8 @@ class Committer:
                 self.commits += 1
 
 
-def connect(broker: BrokerProcess) -> Connection:
-    return Connection("127.0.0.1", broker.port, client_id="judge", timeout_s=RECOVERY_S_MAX)
+def connect(broker: BrokerProcess) -> BrokerConnection:
+    return BrokerConnection("127.0.0.1", broker.port, client_id="judge", timeout_s=RECOVERY_S_MAX)
 
 
 def create_topic(broker: BrokerProcess) -> None:
@@ -208,7 +208,7 @@ def committed_offsets(broker: BrokerProcess) -> dict[int, int]:
     return {p.partition_index: p.committed_offset for p in partitions if p.committed_offset >= 0}
 
 
-def read_partition(link: Connection, partition: int) -> dict[int, bytes]:
+def read_partition(link: BrokerConnection, partition: int) -> dict[int, bytes]:
     """All values of a partition by offset; CRCs are checked, and offsets must have no gap."""
     values: dict[int, bytes] = {}
     while True:

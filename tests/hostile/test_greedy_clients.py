@@ -10,7 +10,7 @@ from struct import pack
 
 import pytest
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -33,7 +33,7 @@ def memory_mb(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def write_and_read(link: Connection, batches: int) -> None:
+def write_and_read(link: BrokerConnection, batches: int) -> None:
     """Produce and fetch as a normal client, which fails if the broker does not answer."""
     value = bytes(BATCH_SIZE_BYTES)
     for _ in range(batches):
@@ -53,8 +53,8 @@ def fetch() -> FetchRequest:
     )
 
 
-def normal_client(broker: BrokerProcess, stack: ExitStack) -> Connection:
-    link = Connection("127.0.0.1", broker.port, client_id="honest", timeout_s=60.0)
+def normal_client(broker: BrokerProcess, stack: ExitStack) -> BrokerConnection:
+    link = BrokerConnection("127.0.0.1", broker.port, client_id="honest", timeout_s=60.0)
     stack.enter_context(closing(link))
     topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
     reply = link.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import ClientError
 from kwire.codecs.batches import Record, build, iter_batches, records
 from kwire.codecs.errors import ErrorCode
@@ -88,8 +88,8 @@ def open_sockets(pid: int) -> int:
     return count
 
 
-def connect(broker: BrokerProcess, client_id: str, timeout_s: float) -> Connection:
-    return Connection("127.0.0.1", broker.port, client_id=client_id, timeout_s=timeout_s)
+def connect(broker: BrokerProcess, client_id: str, timeout_s: float) -> BrokerConnection:
+    return BrokerConnection("127.0.0.1", broker.port, client_id=client_id, timeout_s=timeout_s)
 
 
 class SteadyClient:
@@ -176,7 +176,7 @@ def steady_client(broker: BrokerProcess) -> Iterator[SteadyClient]:
         raise failures[0]
 
 
-def create_topics(link: Connection) -> list[bytes]:
+def create_topics(link: BrokerConnection) -> list[bytes]:
     """Create the topics of hostile requests and of the steady client; the ids of the former."""
     wanted = [
         CreatableTopic(name=name, num_partitions=2, replication_factor=1)

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.batches import iter_batches
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.pipeline.exactly_once import (
@@ -351,7 +351,7 @@ def codecs_of(bootstrap: str, topic: str) -> set[int]:
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[part])], max_bytes=1 << 20)
     host, port = bootstrap.rsplit(":", 1)
-    connection = Connection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)
+    connection = BrokerConnection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)
     with closing(connection):
         answer = connection.call(request, version_max=11)
     found = answer.responses[0].partitions[0].records

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.pipeline.exactly_once import (
     WRITTEN_DDL,
@@ -148,7 +148,9 @@ def test_transaction_timeout_is_that_of_the_bounds(bootstrap: str, unique: str) 
     host, port = bootstrap.rsplit(":", 1)
     group = target.writer().group
     assert group == f"kwire-test-{unique}"
-    with closing(Connection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)) as judge:
+    with closing(
+        BrokerConnection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)
+    ) as judge:
         request = DescribeTransactionsRequest([f"{group}-{unique}-0"])
         (described,) = judge.call(request).transaction_states
     assert described.transaction_timeout_ms == 44_000

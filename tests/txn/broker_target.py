@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs import batches
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
@@ -44,7 +44,7 @@ class BrokerTarget:
 
     def __init__(self, port: int, data_dir: Path) -> None:
         self._data_dir = data_dir
-        self.connection = Connection(
+        self.connection = BrokerConnection(
             "localhost", port, client_id=MAY_WRITE_INTERNAL_TOPICS, timeout_s=120
         )
         call = self.connection.call

@@ -16,7 +16,7 @@ from kwire.cli.text.output import bytes_text, counted, print_json, print_table, 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition
     from kwire.client.moving import Progress
-    from kwire.client.spreading import Move
+    from kwire.client.spreading import ReplicaMove
 
 ROWS_MAX = 40
 PAUSE_S = 0.5
@@ -24,7 +24,7 @@ LINE_EVERY_S = 10.0
 """How often progress is printed if there is no terminal for a progress bar."""
 
 
-def show_plan(moves: Mapping[TopicPartition, Move], copied: Mapping[int, int]) -> None:
+def show_plan(moves: Mapping[TopicPartition, ReplicaMove], copied: Mapping[int, int]) -> None:
     """Print the move of each partition, and the bytes that each broker will receive."""
     rows = [
         (str(place), _listed(move.before), _listed(move.after), _listed(move.adding) or None)
@@ -67,7 +67,7 @@ def show_under_way(cluster: Cluster, topics: tuple[str, ...], as_json: bool) -> 
     say(f"{counted(len(found), 'partition')} being moved")
 
 
-def ask_for(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
+def ask_for(cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove]) -> None:
     """Ask the controller to start the moves.  Prints those that it refuses, and then exits."""
     from kwire.client.errors import BrokerRefused
     from kwire.client.reassignments import alter_reassignments
@@ -80,7 +80,7 @@ def ask_for(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
     say(f"{counted(len(moves), 'partition')} being moved")
 
 
-def watched(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
+def watched(cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove]) -> None:
     """Show the progress until all moves are done.  Ctrl-C ends the wait, but not the moves."""
     from kwire.client.moving import await_moves
 

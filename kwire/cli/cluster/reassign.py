@@ -20,10 +20,10 @@ from kwire.cli.values import size_bytes
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition
-    from kwire.client.spreading import Move
+    from kwire.client.spreading import ReplicaMove
     from kwire.codecs.messages.metadata import MetadataResponsePartition
 
-    Moves = dict[TopicPartition, Move]
+    Moves = dict[TopicPartition, ReplicaMove]
     States = dict[TopicPartition, MetadataResponsePartition]
 
 

@@ -26,7 +26,7 @@ from kwire.cli.declared_state.plan import (
     SeedTopic,
     SetPassword,
     TopicCreation,
-    TopicDeletion,
+    TopicRemoval,
     plan,
 )
 from kwire.cli.declared_state.state import DeclaredAcl, Seed
@@ -35,7 +35,7 @@ from kwire.cli.text.suggestions import suggesting_settings
 from kwire.client.access import acls as client_acls
 from kwire.client.access.users import remove_passwords, set_passwords
 from kwire.client.cluster import Cluster
-from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+from kwire.client.configs import ConfigAlteration, ConfigResource, ConfigResourceKind, alter_configs
 from kwire.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from kwire.client.producer import Producer
 from kwire.client.quotas import alter_quotas
@@ -116,7 +116,7 @@ def _make(cluster: Cluster, change: Change, folder: Path) -> None:
             _create(cluster, change)
         case PartitionIncrease(name, _, after):
             add_partitions(cluster, name, after)
-        case TopicDeletion(name):
+        case TopicRemoval(name):
             delete_topic(cluster, name)
         case AlterConfigs():
             _alter(cluster, change)
@@ -155,9 +155,11 @@ def _create(cluster: Cluster, change: TopicCreation, *, validate_only: bool = Fa
 
 
 def _alter(cluster: Cluster, change: AlterConfigs, *, validate_only: bool = False) -> None:
-    resource = Resource(ResourceType[change.kind.upper().replace("-", "_")], change.name)
+    resource = ConfigResource(
+        ConfigResourceKind[change.kind.upper().replace("-", "_")], change.name
+    )
     operations = {
-        name: (Operation.DELETE, None) if value is None else (Operation.SET, value)
+        name: (ConfigAlteration.DELETE, None) if value is None else (ConfigAlteration.SET, value)
         for name, (_, value) in change.edits.items()
     }
     with suggesting_settings(change.kind, change.edits):

@@ -18,7 +18,7 @@ from kwire.cli.declared_state.state import (
 from kwire.client.access import acls as client_acls
 from kwire.client.access.users import describe_users
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Resource, ResourceType, Source, describe_configs
+from kwire.client.configs import ConfigResource, ConfigResourceKind, Source, describe_configs
 from kwire.client.errors import BrokerRefused, UnsupportedRequest, check
 from kwire.client.offsets import end_offsets
 from kwire.client.quotas import describe_quotas
@@ -78,9 +78,11 @@ def look(
         users=told("users", lambda: _users(cluster), {}),
         acls=told("acls", lambda: _acls(cluster), frozenset()),
         quotas=told("quotas", lambda: _quotas(cluster), {}),
-        groups=told("groups", lambda: _named(cluster, ResourceType.GROUP, groups), nothing),
+        groups=told("groups", lambda: _named(cluster, ConfigResourceKind.GROUP, groups), nothing),
         client_metrics=told(
-            "client-metrics", lambda: _named(cluster, ResourceType.CLIENT_METRICS, metrics), nothing
+            "client-metrics",
+            lambda: _named(cluster, ConfigResourceKind.CLIENT_METRICS, metrics),
+            nothing,
         ),
         untold=untold,
     )
@@ -119,7 +121,7 @@ def _topic_configs(cluster: Cluster, names: list[str]) -> dict[str, dict[str, st
 
 def _described(cluster: Cluster, topics: Iterable[str]) -> list[DescribeConfigsResult]:
     request = DescribeConfigsRequest(
-        [DescribeConfigsResource(ResourceType.TOPIC, name, None) for name in topics]
+        [DescribeConfigsResource(ConfigResourceKind.TOPIC, name, None) for name in topics]
     )
     reply: DescribeConfigsResponse = cluster.retrying(lambda: cluster.any().call(request))
     return reply.results
@@ -182,21 +184,21 @@ def _quotas(cluster: Cluster) -> dict[Entity, dict[str, float]]:
 
 
 def _named(
-    cluster: Cluster, kind: ResourceType, declared: Collection[str]
+    cluster: Cluster, kind: ConfigResourceKind, declared: Collection[str]
 ) -> dict[str, dict[str, str]]:
     """The settings of those that there are, and of those that are `declared`."""
     names = sorted({*declared, *_listed(cluster, kind)})
-    found = {name: _own(describe_configs(cluster, Resource(kind, name))) for name in names}
+    found = {name: _own(describe_configs(cluster, ConfigResource(kind, name))) for name in names}
     return {name: settings for name, settings in found.items() if settings}
 
 
-def _listed(cluster: Cluster, kind: ResourceType) -> list[str]:
+def _listed(cluster: Cluster, kind: ConfigResourceKind) -> list[str]:
     """Older brokers list subscriptions alone (KIP-1142): of groups the declared ones count then."""
     request = ListConfigResourcesRequest([kind])
 
     def ask() -> list[str]:
         connection = cluster.any()
-        if connection.version_for(request) < 1 and kind is not ResourceType.CLIENT_METRICS:
+        if connection.version_for(request) < 1 and kind is not ConfigResourceKind.CLIENT_METRICS:
             return []
         reply = connection.call(request)
         check(reply.error_code, f"list {kind.name.lower()} resources")

@@ -55,7 +55,7 @@ class PartitionIncrease:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDeletion:
+class TopicRemoval:
     name: str
 
 
@@ -110,7 +110,7 @@ class AlterQuotas:
 Change = (
     TopicCreation
     | PartitionIncrease
-    | TopicDeletion
+    | TopicRemoval
     | AlterConfigs
     | SeedTopic
     | SetPassword
@@ -308,7 +308,7 @@ class _Planning:
         if declared.topics is not None:
             for name in _missing(found.topics, declared.topics):
                 if not is_kafkas_own(name, found.topics[name]):
-                    yield TopicDeletion(name)
+                    yield TopicRemoval(name)
 
 
 def _denying_first(acl: DeclaredAcl) -> tuple[bool, DeclaredAcl]:

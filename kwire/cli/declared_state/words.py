@@ -25,7 +25,7 @@ from kwire.cli.declared_state.plan import (
     SeedTopic,
     SetPassword,
     TopicCreation,
-    TopicDeletion,
+    TopicRemoval,
 )
 from kwire.cli.declared_state.state import DeclaredAcl, Inline, Seed, entity_text
 
@@ -54,7 +54,7 @@ def sign(change: Change) -> str:
     match change:
         case TopicCreation() | AddAcl() | SeedTopic() | SetPassword(is_new=True):
             return NEW
-        case TopicDeletion() | RemovePassword() | RemoveAcl():
+        case TopicRemoval() | RemovePassword() | RemoveAcl():
             return GONE
         case AlterConfigs(kind, _, edits) if kind != TOPIC:
             return _sign_of(edits.values())
@@ -80,7 +80,7 @@ def title(change: Change) -> str:
             return f"topic {name}" + (f": {told}" if told else "")
         case PartitionIncrease(name, before, after):
             return f"topic {name}: {before} -> {after} partitions"
-        case TopicDeletion(name):
+        case TopicRemoval(name):
             return f"topic {name}, with its records"
         case SeedTopic(name, seeds):
             return f"records of topic {name}: {_seeds(seeds)}"

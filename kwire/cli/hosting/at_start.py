@@ -17,7 +17,7 @@ import trio
 from kwire.cli.declared_state.carrying import carry_out, planned
 from kwire.cli.declared_state.words import sign, title
 from kwire.client.cluster import Cluster
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import ClientError
 from kwire.settings import ConfigError
 
@@ -32,7 +32,7 @@ TIMEOUT_S: Final = 60.0
 log = logging.getLogger("kwire.apply")
 
 
-class _OwnConnection(Connection):
+class _OwnConnection(BrokerConnection):
     """A connection over a socket that is already connected to the broker."""
 
     def __init__(self, given: socket.socket) -> None:
@@ -50,13 +50,13 @@ class _OwnCluster(Cluster):
         super().__init__("localhost", client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         self._own = _OwnConnection(client)
 
-    def any(self) -> Connection:
+    def any(self) -> BrokerConnection:
         return self._own
 
-    def node(self, node_id: int, role: str = "") -> Connection:
+    def node(self, node_id: int, role: str = "") -> BrokerConnection:
         return self._own
 
-    def controller(self) -> Connection:
+    def controller(self) -> BrokerConnection:
         return self._own
 
 

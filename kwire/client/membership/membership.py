@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import BrokerRefused, BrokerUnreachable
 from kwire.client.groups import (
     BY_NAME_VERSION_MAX,
@@ -99,7 +99,7 @@ class GroupMembership:
         version_max: int | None = None,
     ) -> Any:  # noqa: ANN401 - the response belongs to the request
         """The coordinator's response to a request."""
-        connection: Connection = self._cluster.coordinator(self.group_id, ROLE)
+        connection: BrokerConnection = self._cluster.coordinator(self.group_id, ROLE)
         return connection.call(request, timeout_s=timeout_s, version_max=version_max)
 
     def _retrying(self, ask: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import BrokerRefused, BrokerUnreachable, RequestTimedOut, check
 from kwire.client.fetcher import FETCH_SIZE_BYTES_MAX, ConsumedRecord, records_of
 from kwire.client.membership.share import ShareMember
@@ -32,7 +32,7 @@ BEGIN_EPOCH, END_EPOCH = 0, -1
 _SESSION_OVER = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
 
-class AcknowledgeType(IntEnum):
+class Acknowledgement(IntEnum):
     """How a record is acknowledged.  The values are those of the protocol."""
 
     NO_RECORD = 0
@@ -45,7 +45,7 @@ class AcknowledgeType(IntEnum):
 class _Session:
     """The share session with one broker.  It ends with its connection."""
 
-    connection: Connection
+    connection: BrokerConnection
     epoch: int = BEGIN_EPOCH
     places: set[TopicPartition] = field(default_factory=set)
     held: dict[TopicPartition, list[tuple[int, int, list[int]]]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class ShareConsumer:
     """A share consumer that acknowledges all its records in the same way, at each `commit`."""
 
     def __init__(
-        self, cluster: Cluster, group_id: str, topics: Iterable[str], kind: AcknowledgeType
+        self, cluster: Cluster, group_id: str, topics: Iterable[str], kind: Acknowledgement
     ) -> None:
         self._cluster = cluster
         self._kind = kind
@@ -68,7 +68,7 @@ class ShareConsumer:
     @property
     def gives_back(self) -> bool:
         """Whether records are released; then the end of the session is enough."""
-        return self._kind is AcknowledgeType.RELEASE
+        return self._kind is Acknowledgement.RELEASE
 
     @property
     def has_joined(self) -> bool:
@@ -212,7 +212,7 @@ class ShareConsumer:
     ) -> share_acknowledge.AcknowledgementBatch:
         with_record = set(offsets)
         types = [
-            int(self._kind if offset in with_record else AcknowledgeType.NO_RECORD)
+            int(self._kind if offset in with_record else Acknowledgement.NO_RECORD)
             for offset in range(first, last + 1)
         ]
         return share_acknowledge.AcknowledgementBatch(first, last, types)

@@ -58,7 +58,7 @@ def archive(spark: SparkSession, options: Archive) -> StreamingQuery:
     )
     writer = (
         stream.writeStream.queryName(f"archive of {options.topics}")
-        .foreachBatch(Batches(directory, options).write)
+        .foreachBatch(ArchiveBatches(directory, options).write)
         .option("checkpointLocation", f"{directory.uri}/{HIDDEN}/checkpoint")
     )
     if options.every_s is None:
@@ -66,7 +66,7 @@ def archive(spark: SparkSession, options: Archive) -> StreamingQuery:
     return writer.trigger(processingTime=f"{round(options.every_s * 1000)} milliseconds").start()
 
 
-class Batches:
+class ArchiveBatches:
     """Writes the micro-batches of a query into the archive."""
 
     def __init__(self, directory: ArchiveDirectory, options: Archive) -> None:

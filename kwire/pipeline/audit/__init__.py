@@ -21,10 +21,10 @@ from kwire.pipeline.audit.comparing import compare, differences
 from kwire.pipeline.audit.page import page
 from kwire.pipeline.audit.report import (
     SEVERITIES,
+    AuditDifference,
     Batches,
     Codec,
     Comparison,
-    Difference,
     Duplicates,
     Example,
     Finding,
@@ -39,11 +39,11 @@ from kwire.pipeline.audit.report import (
 __all__ = [
     "SEVERITIES",
     "Audit",
+    "AuditDifference",
     "Batches",
     "Codec",
     "Compare",
     "Comparison",
-    "Difference",
     "Duplicates",
     "Example",
     "Field",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kwire.pipeline.audit import batches as log
 from kwire.pipeline.audit import figures, repeats, scan
 from kwire.pipeline.audit.audit_settings import Audit
-from kwire.pipeline.audit.cluster import Range, Topic, asking, spark_errors
+from kwire.pipeline.audit.cluster import AuditedRange, AuditedTopic, asking, spark_errors
 from kwire.pipeline.audit.judging import judge
 from kwire.pipeline.audit.report import (
     Batches,
@@ -79,7 +79,7 @@ def examine(spark: SparkSession, kafka: Kafka, options: Audit) -> DataFrame:
     return scan.examined(spark, kafka, described(spark, kafka, options), options, now_ms)
 
 
-def described(spark: SparkSession, kafka: Kafka, options: Audit) -> list[Topic]:
+def described(spark: SparkSession, kafka: Kafka, options: Audit) -> list[AuditedTopic]:
     """The selected topics in their present state.  Raises PipelineError if there are none."""
     with asking(spark, kafka) as admin:
         names = admin.names(options.topics)
@@ -118,7 +118,9 @@ class _Figures:
         counts = (p[count] for figures in self.partitions.values() for p in figures.values())
         return compute() if any(counts) else {}
 
-    def report(self, kafka: Kafka, topic: Topic, starts_now: Mapping[int, int]) -> TopicReport:
+    def report(
+        self, kafka: Kafka, topic: AuditedTopic, starts_now: Mapping[int, int]
+    ) -> TopicReport:
         """The report of one topic."""
         name = topic.name
         counted = self.partitions.get(name, {})
@@ -143,7 +145,7 @@ class _Figures:
         )
 
 
-def _partition(r: Range, counted: Mapping[str, Any] | None) -> PartitionFigures:
+def _partition(r: AuditedRange, counted: Mapping[str, Any] | None) -> PartitionFigures:
     """The figures of a partition.  Missing offsets after its last record count too."""
     empty = PartitionFigures(
         r.partition, r.start, r.end, r.log_start, r.last_stable, r.high_watermark
@@ -172,7 +174,11 @@ def _missing(
 
 
 def looked_into(
-    kafka: Kafka, topic: Topic, missing: log.Missing, starts_now: Mapping[int, int], options: Audit
+    kafka: Kafka,
+    topic: AuditedTopic,
+    missing: log.Missing,
+    starts_now: Mapping[int, int],
+    options: Audit,
 ) -> Batches:
     """The figures of the topic's batches, or the reason why there are none."""
     from kwire.client.errors import ClientError
@@ -189,7 +195,11 @@ def looked_into(
 
 
 def _fetched(
-    kafka: Kafka, topic: Topic, missing: log.Missing, starts_now: Mapping[int, int], options: Audit
+    kafka: Kafka,
+    topic: AuditedTopic,
+    missing: log.Missing,
+    starts_now: Mapping[int, int],
+    options: Audit,
 ) -> Batches:
     from kwire.client.cluster import Cluster
     from kwire.client.security import ClientSecurity

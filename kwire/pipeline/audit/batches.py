@@ -28,7 +28,7 @@ from kwire.codecs.batches import (
     records,
 )
 from kwire.codecs.messages.fetch import FetchResponse, PartitionData
-from kwire.pipeline.audit.cluster import Range
+from kwire.pipeline.audit.cluster import AuditedRange
 from kwire.pipeline.audit.report import Batches, Codec, Gap
 
 FETCH_SIZE_BYTES: Final = 256 * 1024
@@ -254,7 +254,7 @@ class Missing:
 
 
 def sampled(
-    cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing, samples: int
+    cluster: Cluster, name: str, ranges: Sequence[AuditedRange], missing: Missing, samples: int
 ) -> Batches:
     """Fetch batches at evenly spread offsets of the partitions, and in the largest gaps."""
     reader, tally = LogReader(cluster), Tally()
@@ -273,7 +273,7 @@ def sampled(
     return tally.figures("sample")
 
 
-def spread(ranges: Sequence[Range], samples: int) -> list[tuple[int, int, int]]:
+def spread(ranges: Sequence[AuditedRange], samples: int) -> list[tuple[int, int, int]]:
     """(partition, start, end) of the ranges to sample, evenly spread over the partitions."""
     filled = [r for r in ranges if r.end > r.start]
     per_partition = max(1, samples // max(1, len(filled)))
@@ -285,7 +285,9 @@ def spread(ranges: Sequence[Range], samples: int) -> list[tuple[int, int, int]]:
     return sampled_ranges
 
 
-def walked(cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing) -> Batches:
+def walked(
+    cluster: Cluster, name: str, ranges: Sequence[AuditedRange], missing: Missing
+) -> Batches:
     """Fetch every batch of a topic, which gives the cause of every missing offset."""
     reader, tally = LogReader(cluster), Tally()
     for r in ranges:

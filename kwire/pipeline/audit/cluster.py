@@ -26,7 +26,7 @@ TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "20000"}
 
 
 @dataclass(frozen=True)
-class Range:
+class AuditedRange:
     """The offsets of one partition that are read: from `start` up to `end`, which is excluded.
 
     log_start, last_stable, high_watermark    The partition's offsets when the audit began.
@@ -41,11 +41,11 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Topic:
+class AuditedTopic:
     """A topic as its cluster describes it."""
 
     name: str
-    ranges: tuple[Range, ...]
+    ranges: tuple[AuditedRange, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -73,7 +73,7 @@ class Topic:
         return {self.name: {r.partition: r.end for r in self.ranges}}
 
 
-class ClusterAdmin:
+class AuditedCluster:
     """Describes the topics of one cluster with Kafka's admin client."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
@@ -97,7 +97,7 @@ class ClusterAdmin:
 
     def describe(
         self, name: str, since_ms: int | None = None, until_ms: int | None = None
-    ) -> Topic:
+    ) -> AuditedTopic:
         """The partitions, offsets and configs of a topic.
 
         The range of a partition ends at its last stable offset, where read_committed ends too.
@@ -115,12 +115,12 @@ class ClusterAdmin:
         if until_ms is not None:
             ends = self._at(name, partitions, until_ms, stable)
         ranges = tuple(
-            Range(p, min(starts[p], ends[p]), ends[p], begins[p], stable[p], high[p])
+            AuditedRange(p, min(starts[p], ends[p]), ends[p], begins[p], stable[p], high[p])
             for p in partitions
         )
-        return Topic(name, ranges, self._configs(name))
+        return AuditedTopic(name, ranges, self._configs(name))
 
-    def log_starts(self, topic: Topic) -> dict[int, int]:
+    def log_starts(self, topic: AuditedTopic) -> dict[int, int]:
         """The present log start offsets of a topic."""
         partitions = [r.partition for r in topic.ranges]
         return self._offsets(topic.name, partitions, self._package.OffsetSpec.earliest())
@@ -178,10 +178,10 @@ def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java objects
 
 
 @contextmanager
-def asking(spark: SparkSession, kafka: Kafka) -> Iterator[ClusterAdmin]:
+def asking(spark: SparkSession, kafka: Kafka) -> Iterator[AuditedCluster]:
     """A ClusterAdmin, closed at the end.  Java's errors become a PipelineError of one line."""
     with _java_errors(kafka):
-        admin = ClusterAdmin(spark, kafka)
+        admin = AuditedCluster(spark, kafka)
         try:
             yield admin
         finally:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from kwire.pipeline.audit import differences as spark_differences
 from kwire.pipeline.audit.audit_settings import Compare, Side
 from kwire.pipeline.audit.auditing import OnStage
-from kwire.pipeline.audit.cluster import ShownRecord, Topic, asking, look_up, spark_errors
+from kwire.pipeline.audit.cluster import AuditedTopic, ShownRecord, asking, look_up, spark_errors
 from kwire.pipeline.audit.differences import CHANGED, DOUBLED, EXTRA, KINDS, MISSING, ORDER
 from kwire.pipeline.audit.report import (
     SEVERITIES,
+    AuditDifference,
     Comparison,
-    Difference,
     Example,
     Finding,
     PartitionDifferences,
@@ -47,7 +47,7 @@ class _Half:
     """One side of the comparison, with its topic's offsets at the start."""
 
     side: Side
-    topic: Topic
+    topic: AuditedTopic
 
     @property
     def offsets(self) -> int:
@@ -104,7 +104,7 @@ def compare(
         all_partitions = sorted({*prints[0], *prints[1]})
         differing = [p for p in all_partitions if prints[0].get(p) != prints[1].get(p)]
         counts: Mapping[int, Mapping[str, int]] = {}
-        examples: list[Difference] = []
+        examples: list[AuditDifference] = []
         if differing:
             on_stage("looking for the differences")
             counts, examples = _details(spark, options, left, right, differing)
@@ -138,7 +138,7 @@ def _fingerprints(rows: DataFrame, options: Compare) -> dict[int, _Print]:
 
 def _details(
     spark: SparkSession, options: Compare, left: _Half, right: _Half, partitions: Sequence[int]
-) -> tuple[dict[int, dict[str, int]], list[Difference]]:
+) -> tuple[dict[int, dict[str, int]], list[AuditDifference]]:
     """The count of each kind of difference in each partition, and examples of each kind."""
     from pyspark.sql import functions as f
 
@@ -165,10 +165,10 @@ def _details(
 
 def _with_records(
     spark: SparkSession, left: _Half, right: _Half, rows: Sequence[Row]
-) -> list[Difference]:
+) -> list[AuditDifference]:
     """The differences with keys and details from their records, which are fetched one by one."""
     differences = [
-        Difference(
+        AuditDifference(
             row["kind"],
             _place(row["left_partition"], row["left_offset"]),
             _place(row["right_partition"], row["right_offset"]),
@@ -195,10 +195,10 @@ def _records(
 
 
 def _described(
-    difference: Difference,
+    difference: AuditDifference,
     lefts: Mapping[tuple[int, int], ShownRecord],
     rights: Mapping[tuple[int, int], ShownRecord],
-) -> Difference:
+) -> AuditDifference:
     """The difference with the key and the detail that its records give."""
     left = lefts.get(difference.left) if difference.left else None
     right = rights.get(difference.right) if difference.right else None
@@ -243,7 +243,9 @@ def _shape(options: Compare, left: _Half, right: _Half) -> list[Finding]:
 
 
 def _findings(
-    options: Compare, partitions: Sequence[PartitionDifferences], examples: Sequence[Difference]
+    options: Compare,
+    partitions: Sequence[PartitionDifferences],
+    examples: Sequence[AuditDifference],
 ) -> list[Finding]:
     findings = []
     for kind in KINDS:
@@ -254,6 +256,6 @@ def _findings(
     return findings
 
 
-def _example(difference: Difference) -> Example:
+def _example(difference: AuditDifference) -> Example:
     partition, offset = difference.right or difference.left or (ALL, ALL)
     return Example(partition, offset, difference.key, difference.detail)

@@ -233,7 +233,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Difference:
+class AuditDifference:
     """One difference as an example.  A side without the record has None as its place.
 
     parts      The parts that differ, if both sides have the record.
@@ -272,7 +272,7 @@ class Comparison:
     compared: Sequence[str]
     by_partition: bool
     partitions: Sequence[PartitionDifferences]
-    differences: Sequence[Difference]
+    differences: Sequence[AuditDifference]
     findings: Sequence[Finding]
 
     @property

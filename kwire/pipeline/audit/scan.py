@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.audit import columns
 from kwire.pipeline.audit.audit_settings import PARTS, Audit, Thresholds
-from kwire.pipeline.audit.cluster import Topic
+from kwire.pipeline.audit.cluster import AuditedTopic
 from kwire.pipeline.source import Kafka, Topics, read
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TIMES = (NEGATIVE, FUTURE, APART, OLD)
 
 
 def examined(
-    spark: SparkSession, kafka: Kafka, topics: Sequence[Topic], options: Audit, now_ms: int
+    spark: SparkSession, kafka: Kafka, topics: Sequence[AuditedTopic], options: Audit, now_ms: int
 ) -> DataFrame:
     """A row for each record.  The topics are read once.
 
@@ -61,7 +61,7 @@ def examined(
     )
 
 
-def facts_frame(spark: SparkSession, topics: Iterable[Topic], now_ms: int) -> DataFrame:
+def facts_frame(spark: SparkSession, topics: Iterable[AuditedTopic], now_ms: int) -> DataFrame:
     """A row for each partition: `start`, `oldest_ms`, and the topic's number of `partitions`."""
     rows = [
         {
@@ -92,7 +92,7 @@ def _typed(schema: str) -> str:
     return ", ".join(": ".join(column.split()) for column in schema.split(","))
 
 
-def oldest_ms(topic: Topic, now_ms: int) -> int | None:
+def oldest_ms(topic: AuditedTopic, now_ms: int) -> int | None:
     """The time before which records should have been deleted; None without retention by time.
 
     Retention deletes whole segments.  So a record may stay until its segment is rolled (segment.ms)

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from kwire.pipeline.cluster import (
     ClusterAdmin,
-    Committed,
+    CommittedPosition,
     GroupOffsets,
     PartitionId,
 )
 from kwire.pipeline.mirroring.mirror_progress import GroupState
 from kwire.pipeline.mirroring.mirror_settings import OWN_PREFIX, Mirror
-from kwire.pipeline.mirroring.offset_map import OffsetMap
+from kwire.pipeline.mirroring.offset_map import MirrorOffsetMap
 from kwire.pipeline.mirroring.topics import TopicSync
 
 PRUNE_S = 600.0
@@ -37,7 +37,7 @@ class GroupSync:
     offset does not move back unless the mirror allows it (`backwards`).
     """
 
-    def __init__(self, options: Mirror, topics: TopicSync, offset_map: OffsetMap) -> None:
+    def __init__(self, options: Mirror, topics: TopicSync, offset_map: MirrorOffsetMap) -> None:
         self.options = options
         self.topics = topics
         self.source: ClusterAdmin = topics.source
@@ -78,7 +78,7 @@ class GroupSync:
             for group, committed in offsets.items()
         ]
 
-    def _prune(self, offsets: Mapping[str, Mapping[PartitionId, Committed]]) -> None:
+    def _prune(self, offsets: Mapping[str, Mapping[PartitionId, CommittedPosition]]) -> None:
         """Remove records of the map below the source's log start and all committed offsets."""
         needed = self.source.ends(
             (place for topic in self.topics.mirrored.values() for place in topic.places()),
@@ -94,8 +94,8 @@ class GroupSync:
     def _sync_group(
         self,
         group: str,
-        committed: dict[PartitionId, Committed],
-        translated: dict[PartitionId, Committed],
+        committed: dict[PartitionId, CommittedPosition],
+        translated: dict[PartitionId, CommittedPosition],
         ends: Ends,
         is_active: bool,
     ) -> GroupState:
@@ -109,7 +109,7 @@ class GroupSync:
             group, state, len(committed), _lag(committed, ends.source), _lag(present, ends.target)
         )
 
-    def _offsets(self) -> dict[str, dict[PartitionId, Committed]]:
+    def _offsets(self) -> dict[str, dict[PartitionId, CommittedPosition]]:
         """The committed offsets of the selected groups in mirrored topics."""
         by_group = {}
         places = [place for topic in self.topics.mirrored.values() for place in topic.places()]
@@ -126,10 +126,10 @@ class GroupSync:
 
     def _translated(
         self,
-        offsets: Mapping[PartitionId, Committed],
+        offsets: Mapping[PartitionId, CommittedPosition],
         mirrored: Mapping[PartitionId, int],
         written: Mapping[PartitionId, int],
-    ) -> dict[PartitionId, Committed]:
+    ) -> dict[PartitionId, CommittedPosition]:
         """The offsets in the target; those that the mirror has not reached are left out."""
         translated = {}
         for partition, committed in offsets.items():
@@ -140,14 +140,14 @@ class GroupSync:
                 committed.offset, mirrored.get(partition, 0) if is_complete else 0
             )
             if offset is not None:
-                translated[target] = Committed(offset, committed.metadata)
+                translated[target] = CommittedPosition(offset, committed.metadata)
         return translated
 
     def _commit(
         self,
         offsets: GroupOffsets,
-        translated: Mapping[PartitionId, Committed],
-        present: Mapping[PartitionId, Committed],
+        translated: Mapping[PartitionId, CommittedPosition],
+        present: Mapping[PartitionId, CommittedPosition],
     ) -> str:
         """Commit the changed offsets.  Returns the state of the group."""
         back = {
@@ -166,7 +166,7 @@ class GroupSync:
         return "ahead" if back and not self.options.backwards else "same"
 
 
-def _lag(offsets: Mapping[PartitionId, Committed], ends: Mapping[PartitionId, int]) -> int:
+def _lag(offsets: Mapping[PartitionId, CommittedPosition], ends: Mapping[PartitionId, int]) -> int:
     """The lag of a group: offsets between its committed offsets and the ends of partitions."""
     return sum(
         max(0, ends[partition] - committed.offset) for partition, committed in offsets.items()

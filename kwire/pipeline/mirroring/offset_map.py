@@ -82,7 +82,7 @@ class PartitionMap:
         return self.targets[index] + self.records[index]
 
 
-class OffsetMap:
+class MirrorOffsetMap:
     """The content of a mirror's map topic, as far as it has been read."""
 
     def __init__(self, target: ClusterAdmin, topic: str) -> None:

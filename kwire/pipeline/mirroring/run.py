@@ -17,7 +17,7 @@ from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.mirroring.groups import GroupSync
 from kwire.pipeline.mirroring.mirror_progress import Mirrored
 from kwire.pipeline.mirroring.mirror_settings import Mirror
-from kwire.pipeline.mirroring.offset_map import OffsetMap
+from kwire.pipeline.mirroring.offset_map import MirrorOffsetMap
 from kwire.pipeline.mirroring.topics import INTERNAL_PREFIXES, TopicSync
 from kwire.pipeline.positions import position_of
 from kwire.pipeline.rows import COLUMNS
@@ -59,7 +59,7 @@ class Mirroring:
         source, target = ClusterAdmin(options.source), ClusterAdmin(options.target)
         self._source, self._target = source, target
         self._topics = TopicSync(options, source, target, self.done)
-        self._map = OffsetMap(target, options.map_topic)
+        self._map = MirrorOffsetMap(target, options.map_topic)
         self._groups = GroupSync(options, self._topics, self._map)
         self._writer = ExactlyOnceWriter(
             settings_of(options.target),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.pipeline.cluster import BACKOFF_S, PATIENCE_S, ClusterAdmin, Topic
+from kwire.pipeline.cluster import BACKOFF_S, PATIENCE_S, ClusterAdmin, PipelineTopic
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import WritePlan
 from kwire.pipeline.mirroring.mirror_progress import Mirrored
@@ -29,7 +29,7 @@ message.timestamp.type: the records keep the timestamps that they have."""
 
 
 @dataclass(frozen=True)
-class Origin:
+class MirrorOrigin:
     """Where a topic's records come from.
 
     id    Cluster id and topic id of the source topic, which identify a position's source.
@@ -50,14 +50,14 @@ class TopicSync:
         self.source = source
         self.target = target
         self.done = done
-        self.read: dict[str, Topic] = {}
+        self.read: dict[str, PipelineTopic] = {}
         self.ids: dict[str, str] = {}
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, MirrorOrigin] = {}
         self._examined: set[str] = set()  # topics whose origin is known
         self.passed_over: set[str] = set()
 
     @property
-    def mirrored(self) -> dict[str, Topic]:
+    def mirrored(self) -> dict[str, PipelineTopic]:
         """Topics of the source that are written to the target."""
         return {name: topic for name, topic in self.read.items() if name not in self.passed_over}
 
@@ -77,7 +77,7 @@ class TopicSync:
             self._examine(new, topics)
         self.read = {name: topics[name] for name in chosen}
 
-    def _examine(self, names: list[str], topics: dict[str, Topic]) -> None:
+    def _examine(self, names: list[str], topics: dict[str, PipelineTopic]) -> None:
         """Find the origins of new topics.  A topic that comes from the target would be a loop."""
         mine, theirs = self.source.id, self.target.id
         mirrored_via = self._mirrors_in_source(topics)
@@ -86,7 +86,7 @@ class TopicSync:
             into_itself = mine == theirs and self.options.rename(name) == name
             if theirs in before or into_itself:
                 self._pass_over(name, into_itself=into_itself)
-            self.origins[name] = Origin(f"{mine}/{topics[name].id}", (*before, mine))
+            self.origins[name] = MirrorOrigin(f"{mine}/{topics[name].id}", (*before, mine))
             self._examined.add(name)
 
     def _pass_over(self, name: str, *, into_itself: bool) -> None:
@@ -100,7 +100,7 @@ class TopicSync:
         self.passed_over.add(name)
         self.done.passed_over.append(name)
 
-    def _mirrors_in_source(self, topics: dict[str, Topic]) -> dict[str, tuple[str, ...]]:
+    def _mirrors_in_source(self, topics: dict[str, PipelineTopic]) -> dict[str, tuple[str, ...]]:
         """The clusters through which each topic of the source was mirrored."""
         via: dict[str, tuple[str, ...]] = {}
         places = [place for topic in topics.values() for place in topic.places()]
@@ -135,7 +135,7 @@ class TopicSync:
             existing = self._target_with([self.options.rename(name) for name in new])
         self.ids = {name: topic.id for name, topic in existing.items()}
 
-    def _target_with(self, names: list[str]) -> dict[str, Topic]:
+    def _target_with(self, names: list[str]) -> dict[str, PipelineTopic]:
         """The target's topics, once they include these new ones.
 
         A broker may get the metadata of a new topic late.  Raises PipelineError after PATIENCE_S.

@@ -30,7 +30,7 @@ TRANSACTION_S = 0.5
 
 
 @dataclass(frozen=True)
-class Pace:
+class ReplayPace:
     """Maps timestamps of records to the times at which they are due.
 
     first_ms   The timestamp that is due at `started_s`.
@@ -55,7 +55,7 @@ class Pace:
 class PacedWriter(ExactlyOnceWriter):
     """Writes rows exactly once, and no row before it is due."""
 
-    pace: Pace = field(kw_only=True)
+    pace: ReplayPace = field(kw_only=True)
 
     def write(
         self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan

@@ -24,7 +24,7 @@ from kwire.pipeline.following import signals_set
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.listening import Step
 from kwire.pipeline.replaying import pacing
-from kwire.pipeline.replaying.pacing import Pace, PacedWriter
+from kwire.pipeline.replaying.pacing import PacedWriter, ReplayPace
 from kwire.pipeline.replaying.replay_progress import Replayed
 from kwire.pipeline.replaying.replay_settings import Replay
 from kwire.pipeline.replaying.selection import (
@@ -218,7 +218,7 @@ class _Watch:
 def paced(writer: ExactlyOnceWriter, todo: Parts, speed: float) -> PacedWriter:
     """A paced writer whose earliest record is due HEAD_START_S from now."""
     first_ms = min(part.timestamp_ms for part in todo.values())
-    pace = Pace(first_ms, time.time() + HEAD_START_S, speed)
+    pace = ReplayPace(first_ms, time.time() + HEAD_START_S, speed)
     pacing.ship_by_value()
     return PacedWriter(writer.client, writer.name, writer.compression, pace=pace)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kwire.client.cluster import Cluster, Node, parse_bootstrap
+from kwire.client.cluster import Cluster, ClusterNode, parse_bootstrap
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode, error_codes_in
 from kwire.codecs.messages.metadata import MetadataResponse
@@ -45,7 +45,9 @@ class NoCounterpart(ValueError):
 class Counterparts:
     """The brokers that receive the requests of a trace."""
 
-    def __init__(self, nodes: Mapping[int, Node], controller_id: int, first: Node) -> None:
+    def __init__(
+        self, nodes: Mapping[int, ClusterNode], controller_id: int, first: ClusterNode
+    ) -> None:
         self.nodes = nodes
         """The brokers by id; empty for a trace of one broker."""
         self._controller_id = controller_id
@@ -57,11 +59,11 @@ class Counterparts:
         return bool(self.nodes)
 
     @property
-    def all(self) -> list[Node]:
+    def all(self) -> list[ClusterNode]:
         """All brokers."""
         return list(self.nodes.values()) or [self._first]
 
-    def of(self, recorded: Recorded) -> Node:
+    def of(self, recorded: Recorded) -> ClusterNode:
         """The broker that receives this request."""
         if recorded.broker is None or not self.nodes:
             return self._first
@@ -93,7 +95,7 @@ def counterparts(
 
     Raises NoCounterpart, ClientError if no broker answers.
     """
-    first = Node(UNKNOWN_ID, *parse_bootstrap(bootstrap)[0])
+    first = ClusterNode(UNKNOWN_ID, *parse_bootstrap(bootstrap)[0])
     recorded_ids = brokers_of(recording)
     if len(recorded_ids) <= 1:
         return Counterparts({}, UNKNOWN_ID, first)

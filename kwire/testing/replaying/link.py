@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.client.cluster import Node
-from kwire.client.connection import Connection
+from kwire.client.cluster import ClusterNode
+from kwire.client.connection import BrokerConnection
 from kwire.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from kwire.codecs.api_keys import response_header_version
 from kwire.codecs.messages.response_header import ResponseHeader
@@ -32,7 +32,7 @@ class LinkKey(NamedTuple):
     broker: int | None
     """Id of the recorded broker."""
     connection: str
-    node: Node
+    node: ClusterNode
 
 
 class Links:
@@ -44,7 +44,7 @@ class Links:
         self._counterparts = counterparts
         self._timeout_s = timeout_s
         self._security = security
-        self._open: dict[LinkKey, Connection] = {}
+        self._open: dict[LinkKey, BrokerConnection] = {}
         self._awaiting: set[LinkKey] = set()
 
     def send(self, recorded: Recorded, body: bytes) -> None:
@@ -63,9 +63,9 @@ class Links:
         if recorded.answered:
             self._awaiting.add(key)
 
-    def opened(self, node: Node) -> Connection:
+    def opened(self, node: ClusterNode) -> BrokerConnection:
         """Open a new connection to that broker.  Raises ClientError."""
-        return Connection(
+        return BrokerConnection(
             node.host,
             node.port,
             client_id=CLIENT_ID,
@@ -73,12 +73,12 @@ class Links:
             security=self._security,
         )
 
-    def others_awaiting(self, than: Recorded) -> list[Connection]:
+    def others_awaiting(self, than: Recorded) -> list[BrokerConnection]:
         """The other connections on which a response is awaited."""
         keys = self._awaiting - {self._key(than)}
         return [self._open[key] for key in keys if not self._open[key].closed]
 
-    def awaiting(self, recorded: Recorded) -> tuple[Connection, float]:
+    def awaiting(self, recorded: Recorded) -> tuple[BrokerConnection, float]:
         """The connection on which the response will come, and the timeout for it in seconds."""
         within_s = self._timeout_s + recorded.duration_ms / 1000
         return self._open[self._key(recorded)], within_s

@@ -19,7 +19,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import error_codes_in, error_name
 from kwire.codecs.messages.api_versions import ApiVersionsResponse
@@ -92,7 +92,7 @@ def replay(
     with ExitStack() as ending:
         ending.callback(links.close)
         timing = RealTime(recording[0].time_ms)
-        probes: dict[int, Connection] = {}
+        probes: dict[int, BrokerConnection] = {}
         if brokers.are_several or clocks is not None:
             for node in brokers.all:
                 probes[node.node_id] = links.opened(node)

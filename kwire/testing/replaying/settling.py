@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_partitions import CreatePartitionsResponse
 from kwire.codecs.messages.create_topics import CreateTopicsResponse
@@ -37,7 +37,9 @@ TopicState = tuple[int, tuple[int, ...], tuple[int, ...]]
 class Settling:
     """Asks all brokers for metadata of topics until they agree, over connections of its own."""
 
-    def __init__(self, probes: Sequence[Connection], timing: RealTime, within_s: float) -> None:
+    def __init__(
+        self, probes: Sequence[BrokerConnection], timing: RealTime, within_s: float
+    ) -> None:
         """`probes` are connections to all brokers that carry no requests of the trace."""
         self._probes = probes
         self._timing = timing
@@ -84,7 +86,7 @@ def _topics_of(request: Message, answer: Message) -> Iterable[str]:
     return []
 
 
-def _fetch_states(probe: Connection, names: Iterable[str]) -> dict[str, TopicState]:
+def _fetch_states(probe: BrokerConnection, names: Iterable[str]) -> dict[str, TopicState]:
     wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
     answer = probe.call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
     return dict.fromkeys(names, GONE) | {

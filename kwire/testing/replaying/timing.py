@@ -18,7 +18,7 @@ import select
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RealTime:
     def __init__(self, first_ms: int) -> None:
         self._last_ms = first_ms
 
-    def before_sending(self, time_ms: int, others: list[Connection]) -> None:
+    def before_sending(self, time_ms: int, others: list[BrokerConnection]) -> None:
         """Wait until the request that came at `time_ms` may be sent.
 
         If other requests are in flight, it waits for the recorded time since the request before it,
@@ -54,7 +54,7 @@ class RealTime:
             select.select(others, [], [], min(max(after_s, least_s), most_s))
         self._last_ms = time_ms
 
-    def before_reading(self, time_ms: int, connection: Connection, within_s: float) -> None:
+    def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
         """Advance the broker's time to that of the response.  Nothing to do without its clock."""
 
     def wait(self, for_s: float) -> None:
@@ -66,7 +66,7 @@ class HeldBroker(NamedTuple):
     """A broker whose clock is held."""
 
     clock: Clock
-    probe: Connection
+    probe: BrokerConnection
     """A connection to the broker that carries no requests of the trace."""
 
 
@@ -82,13 +82,13 @@ class HeldTime(RealTime):
         self._brokers = brokers
         self._now_ms = first_ms
 
-    def before_sending(self, time_ms: int, others: list[Connection]) -> None:
+    def before_sending(self, time_ms: int, others: list[BrokerConnection]) -> None:
         if others:
             self._await_all_read()
         else:
             self._advance_to(time_ms)
 
-    def before_reading(self, time_ms: int, connection: Connection, within_s: float) -> None:
+    def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
         self._await_all_read()
         deadline_ms, step_ms = self._now_ms + round(within_s * 1000), LAG_MS
         if len(self._brokers) > 1:
@@ -116,6 +116,6 @@ class HeldTime(RealTime):
             self._now_ms += by_ms
 
 
-def _is_readable(connection: Connection) -> bool:
+def _is_readable(connection: BrokerConnection) -> bool:
     """Whether a response, or the end of the connection, can be read within `PATIENCE_S`."""
     return connection.closed or bool(select.select([connection], [], [], PATIENCE_S)[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+from kwire.client.configs import ConfigAlteration, ConfigResource, ConfigResourceKind, alter_configs
 from kwire.client.consumer import Consumer
 from kwire.cluster.metadata.topic_names import TELEMETRY_TOPIC
 from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -53,8 +53,8 @@ def test_pushes_to_all_brokers_are_in_one_topic(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as brokers:
         addresses = [each.bootstrap for each in brokers.brokers.values()]
         with Cluster(addresses[0]) as cluster:
-            wanted = {"metrics": (Operation.SET, "a")}
-            alter_configs(cluster, Resource(ResourceType.CLIENT_METRICS, "s"), wanted)
+            wanted = {"metrics": (ConfigAlteration.SET, "a")}
+            alter_configs(cluster, ConfigResource(ConfigResourceKind.CLIENT_METRICS, "s"), wanted)
             ids = set()
             for number, address in enumerate(addresses):
                 broker, peer, subscription_id = asked(address)

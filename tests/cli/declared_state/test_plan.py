@@ -20,7 +20,7 @@ from kwire.cli.declared_state.plan import (
     SeedTopic,
     SetPassword,
     TopicCreation,
-    TopicDeletion,
+    TopicRemoval,
     plan,
     same_value,
 )
@@ -85,7 +85,7 @@ class Model:
             case PartitionIncrease(name, before, after):
                 assert self.topics[name].partitions == before < after
                 self._replace(name, partitions=after)
-            case TopicDeletion(name):
+            case TopicRemoval(name):
                 del self.topics[name]
             case SeedTopic(name):
                 assert self.topics[name].is_empty

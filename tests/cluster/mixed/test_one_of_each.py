@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.configs import Operation, Resource, ResourceType, alter_configs, topic_settings
+from kwire.client.configs import (
+    ConfigAlteration,
+    ConfigResource,
+    ConfigResourceKind,
+    alter_configs,
+    topic_settings,
+)
 from kwire.client.elections import ElectionType, elect_leaders
 from kwire.client.reassignments import alter_reassignments
 from kwire.client.topics import add_partitions, create_topic, delete_topic
@@ -56,8 +62,8 @@ def _life_of_a_topic(cluster: Mixed, name: str) -> None:
         until(lambda: _state(cluster, name) == (1, (1, 2), BOTH), "led as preferred")
         assert sorted(cluster.read(name, 2, 100)) == sorted(values)
         for client, other, size in ((ours, theirs, "2000000"), (theirs, ours, "3000000")):
-            wanted = {"segment.bytes": (Operation.SET, size)}
-            alter_configs(client, Resource(ResourceType.TOPIC, name), wanted)
+            wanted = {"segment.bytes": (ConfigAlteration.SET, size)}
+            alter_configs(client, ConfigResource(ConfigResourceKind.TOPIC, name), wanted)
             _has_size(other, name, size)
         delete_topic(theirs, name)
         cluster.all_say(name, None)

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from kwire.client.cluster import TopicPartition
 from kwire.client.configs import (
-    Operation,
-    Resource,
-    ResourceType,
+    ConfigAlteration,
+    ConfigResource,
+    ConfigResourceKind,
     Source,
     alter_configs,
     describe_configs,
@@ -77,10 +77,12 @@ def test_throttled_replication_between_both_kinds_keeps_the_rate(
         made(cluster, "t", source)
         with cluster.client(broker) as client:
             # Behind the creation: Apache Kafka takes no throttled replicas from that.
-            replicas = {f"{side}.replication.throttled.replicas": (Operation.SET, f"0:{broker}")}
-            alter_configs(client, Resource(ResourceType.TOPIC, "t"), replicas)
-            rate = {f"{side}.replication.throttled.rate": (Operation.SET, str(RATE))}
-            alter_configs(client, Resource(ResourceType.BROKER, str(broker)), rate)
+            replicas = {
+                f"{side}.replication.throttled.replicas": (ConfigAlteration.SET, f"0:{broker}")
+            }
+            alter_configs(client, ConfigResource(ConfigResourceKind.TOPIC, "t"), replicas)
+            rate = {f"{side}.replication.throttled.rate": (ConfigAlteration.SET, str(RATE))}
+            alter_configs(client, ConfigResource(ConfigResourceKind.BROKER, str(broker)), rate)
             until(lambda: rates_of(cluster, broker) == {*rate}, "set")
             assert alter_reassignments(client, {TopicPartition("t", 0): [source, target]}) == {}
         per_second = measured(cluster, target, "t", size_at(cluster, source, "t"))
@@ -102,7 +104,9 @@ def measured(cluster: Mixed, broker: int, name: str, until_bytes: int) -> float:
 def rates_of(cluster: Mixed, broker: int) -> set[str]:
     """The throttle rates of a broker, as it reports them."""
     with cluster.client(broker) as client:
-        described = describe_configs(client, Resource(ResourceType.BROKER, str(broker)), OF_BROKER)
+        described = describe_configs(
+            client, ConfigResource(ConfigResourceKind.BROKER, str(broker)), OF_BROKER
+        )
         return {each.name for each in described if each.config_source == Source.DYNAMIC_BROKER}
 
 

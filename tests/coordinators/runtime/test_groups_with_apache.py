@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -59,14 +59,16 @@ SETTINGS = {
 class Members:
     """What members say to a broker, and hear."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: BrokerConnection) -> None:
         self.connection = connection
 
     @classmethod
     @contextmanager
     def of(cls, bootstrap: str) -> Iterator[Members]:
         port = int(bootstrap.rpartition(":")[2])
-        with closing(Connection("127.0.0.1", port, client_id="client", timeout_s=120)) as made:
+        with closing(
+            BrokerConnection("127.0.0.1", port, client_id="client", timeout_s=120)
+        ) as made:
             members = cls(made)
             eventually(members.is_coordinated, expected=True)
             yield members

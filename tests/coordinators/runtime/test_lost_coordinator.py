@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.groups import Group, describe_group, fetch_offsets
+from kwire.client.groups import GroupDescription, describe_group, fetch_offsets
 from kwire.client.topics import create_topic
 from kwire.testing import SharedClusterProcess
 from tests.clients.librdkafka import TIMEOUT_S, consumer, produce, values
@@ -69,7 +69,7 @@ class Members:
                     self._poll(each)
 
 
-def described(cluster: Cluster) -> Group:
+def described(cluster: Cluster) -> GroupDescription:
     """Once its two members have told the coordinator of what they have."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:

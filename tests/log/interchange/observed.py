@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.batches import iter_batches, records
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -51,7 +51,9 @@ LOADING = (
 def observe(bootstrap: str) -> Seen:
     """Everything that clients can learn of topics, groups and transactions."""
     host, _, port = bootstrap.rpartition(":")
-    with closing(Connection(host, int(port), client_id="observer", timeout_s=120)) as connection:
+    with closing(
+        BrokerConnection(host, int(port), client_id="observer", timeout_s=120)
+    ) as connection:
         observer = _Observer(connection)
         observer.wait_until_up()
         return dict(observer.everything())
@@ -60,7 +62,9 @@ def observe(bootstrap: str) -> Seen:
 def partition_ends(bootstrap: str) -> dict[tuple[str, int], int]:
     """The end offsets of the partitions of clients' topics that have a leader."""
     host, _, port = bootstrap.rpartition(":")
-    with closing(Connection(host, int(port), client_id="observer", timeout_s=30)) as connection:
+    with closing(
+        BrokerConnection(host, int(port), client_id="observer", timeout_s=30)
+    ) as connection:
         observer = _Observer(connection)
         return {
             (topic.name, partition.partition_index): observer.end_of(
@@ -72,7 +76,7 @@ def partition_ends(bootstrap: str) -> dict[tuple[str, int], int]:
 
 
 class _Observer:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: BrokerConnection) -> None:
         self.call = connection.call
 
     def wait_until_up(self) -> None:

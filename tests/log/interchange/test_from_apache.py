@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.client.connection import Connection
+from kwire.client.connection import BrokerConnection
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
@@ -111,7 +111,9 @@ def producer_ids(seen: Seen) -> set[int]:
 
 
 def new_producer_id(broker: BrokerProcess) -> int:
-    with closing(Connection("127.0.0.1", broker.port, client_id="t", timeout_s=120)) as connection:
+    with closing(
+        BrokerConnection("127.0.0.1", broker.port, client_id="t", timeout_s=120)
+    ) as connection:
         answer = connection.call(InitProducerIdRequest(None, transaction_timeout_ms=60_000))
     producer_id: int = answer.producer_id
     return producer_id

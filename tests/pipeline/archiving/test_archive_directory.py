@@ -24,7 +24,7 @@ from kwire.pipeline.archiving.directory import (
 )
 from kwire.pipeline.archiving.pieces import HEADERS, Pieces, merge, write_pieces
 from kwire.pipeline.archiving.publishing import bins, exchange
-from kwire.pipeline.archiving.run import Batches
+from kwire.pipeline.archiving.run import ArchiveBatches
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.source import Kafka, Topics
 
@@ -106,10 +106,10 @@ def test_unreadable_state_raises_archive_broken(archive: ArchiveDirectory) -> No
         pass
 
 
-def batches(archive: ArchiveDirectory, query: str) -> Batches:
+def batches(archive: ArchiveDirectory, query: str) -> ArchiveBatches:
     archive.checkpoint.mkdir(exist_ok=True)
     (archive.checkpoint / "metadata").write_text(json.dumps({"id": query}))
-    return Batches(archive, Archive(Kafka(), Topics(("t",)), archive.root))
+    return ArchiveBatches(archive, Archive(Kafka(), Topics(("t",)), archive.root))
 
 
 def test_archived_batch_is_not_written_again(archive: ArchiveDirectory) -> None:

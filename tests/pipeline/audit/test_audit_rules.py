@@ -34,13 +34,13 @@ from kwire.pipeline.audit.batches import (
     spread,
     walked,
 )
-from kwire.pipeline.audit.cluster import Range, Topic
+from kwire.pipeline.audit.cluster import AuditedRange, AuditedTopic
 from kwire.pipeline.audit.judging import judge
 from kwire.pipeline.audit.plots import plots
 from kwire.pipeline.audit.report import (
+    AuditDifference,
     Batches,
     Comparison,
-    Difference,
     Duplicates,
     Example,
     Finding,
@@ -103,7 +103,11 @@ class TestGaps:
         assert tally.kinds == {MARKERS: 1, UNKNOWN: 92}
 
     def test_sampled_ranges_are_spread_over_partitions(self) -> None:
-        ranges = [Range(0, 0, 100, 0, 100, 100), Range(1, 5, 5, 5, 5, 5), Range(2, 4, 6, 0, 6, 6)]
+        ranges = [
+            AuditedRange(0, 0, 100, 0, 100, 100),
+            AuditedRange(1, 5, 5, 5, 5, 5),
+            AuditedRange(2, 4, 6, 0, 6, 6),
+        ]
         assert spread(ranges, 4) == [(0, 0, 50), (0, 50, 100), (2, 4, 5), (2, 5, 6)]
 
     def test_damaged_batch_is_counted_as_corrupt_only(self) -> None:
@@ -123,7 +127,7 @@ def test_walk_of_a_log_explains_every_offset(bootstrap: str) -> None:
     name = to.create("transactions")
     in_transactions(to, "transactions", ["commit", "abort", "commit", "abort"])
     ends = [to.end("transactions", partition) for partition in (0, 1)]
-    ranges = [Range(p, 0, end, 0, end, end) for p, end in enumerate(ends)]
+    ranges = [AuditedRange(p, 0, end, 0, end, end) for p, end in enumerate(ends)]
     with Cluster(bootstrap) as cluster:
         cluster.topic(name)
         found = walked(cluster, name, ranges, Missing(0))
@@ -151,7 +155,7 @@ def test_compacted_offsets_are_distinguished_from_lost_ones(broker_factory: Brok
     with Cluster(to.bootstrap) as cluster:
         cluster.topic(name)
         while True:
-            found = walked(cluster, name, [Range(0, 0, end, 0, end, end)], Missing(0))
+            found = walked(cluster, name, [AuditedRange(0, 0, end, 0, end, end)], Missing(0))
             if found.records < end:
                 break
             assert time.monotonic() < deadline, "the cleaner took nothing"
@@ -273,9 +277,9 @@ class TestFindings:
 def test_oldest_allowed_timestamp_follows_retention_ms() -> None:
     configs = {"cleanup.policy": "delete", "retention.ms": "1000", "segment.ms": "500"}
     now_ms = 10_000_000
-    assert oldest_ms(Topic("t", (), configs), now_ms) == now_ms - 1500 - HOLD_MS
-    assert oldest_ms(Topic("t", (), configs | {"retention.ms": "-1"}), now_ms) is None
-    assert oldest_ms(Topic("t", (), configs | {"cleanup.policy": "compact"}), now_ms) is None
+    assert oldest_ms(AuditedTopic("t", (), configs), now_ms) == now_ms - 1500 - HOLD_MS
+    assert oldest_ms(AuditedTopic("t", (), configs | {"retention.ms": "-1"}), now_ms) is None
+    assert oldest_ms(AuditedTopic("t", (), configs | {"cleanup.policy": "compact"}), now_ms) is None
 
 
 @pytest.mark.parametrize(
@@ -334,7 +338,7 @@ def hostile_pages() -> Iterator[str]:
         configs={"x": HOSTILE},
     )  # fmt: skip
     yield page(Report("c", 0, 1.0, [topic], [finding]))
-    difference = Difference("changed", (0, 1), (0, 1), HOSTILE, ("value",), HOSTILE)
+    difference = AuditDifference("changed", (0, 1), (0, 1), HOSTILE, ("value",), HOSTILE)
     partition = PartitionDifferences(0, 1, 1, changed=1)
     yield page(Comparison("a", "b", 0, 1.0, ("key",), True, [partition], [difference], [finding]))
 

@@ -11,7 +11,7 @@ from kwire.pipeline import Kafka, Mirror, Mirrored, Rename, Topics
 from kwire.pipeline.cluster import ClusterAdmin
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.mirroring.groups import GroupSync
-from kwire.pipeline.mirroring.offset_map import OffsetMap, PartitionMap
+from kwire.pipeline.mirroring.offset_map import MirrorOffsetMap, PartitionMap
 from kwire.pipeline.mirroring.topics import TopicSync
 from kwire.pipeline.positions import MapRecord, Position, Run, position_of
 from kwire.pipeline.rows import Reports
@@ -111,8 +111,8 @@ class MapTopic:
         self.place = rename(topic), 0
         self.new().create(None)
 
-    def new(self) -> OffsetMap:
-        return OffsetMap(self.cluster, self.options.map_topic)
+    def new(self) -> MirrorOffsetMap:
+        return MirrorOffsetMap(self.cluster, self.options.map_topic)
 
     def write(self, *runs: Run, origin: str = "it") -> None:
         """Write a record for each run."""

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kwire.pipeline.exactly_once import PartitionResult, WritePlan
-from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
+from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, PacedWriter, ReplayPace
 from tests.pipeline.archiving.archives import NOON_MS, create_topic, topic_rows
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def batches(count: int, each: int) -> Iterator[pa.RecordBatch]:
         )
 
 
-def replay(bootstrap: str, target: str, pace: Pace) -> list[PartitionResult]:
+def replay(bootstrap: str, target: str, pace: ReplayPace) -> list[PartitionResult]:
     client = {"bootstrap.servers": bootstrap}
     writer = PacedWriter(client, f"pace-{target}", pace=pace)
     return list(writer.write(batches(RECORDS, 7), WritePlan(targets={"t": target})))
@@ -68,13 +68,13 @@ def test_no_record_is_early_or_out_of_order_in_its_partition(bootstrap: str, uni
     """Ten seconds of records are replayed at double speed, or slower on a busy machine."""
     create_topic(bootstrap, f"{unique}-before", PARTITIONS)
     # The first transaction of a broker creates an internal topic, which takes some time.
-    replay(bootstrap, f"{unique}-before", Pace(NOON_MS, time.time() - 3600, 1.0))
+    replay(bootstrap, f"{unique}-before", ReplayPace(NOON_MS, time.time() - 3600, 1.0))
     for number, speed in enumerate((2.0, 0.5, 0.1)):
         topic = f"{unique}-{number}"
         create_topic(bootstrap, topic, PARTITIONS)
         arrivals = Arrivals(bootstrap, topic)
         arrivals.start()
-        pace = Pace(NOON_MS, time.time() + 0.5, speed)
+        pace = ReplayPace(NOON_MS, time.time() + 0.5, speed)
         try:
             written = replay(bootstrap, topic, pace)
         finally:
@@ -86,12 +86,12 @@ def test_no_record_is_early_or_out_of_order_in_its_partition(bootstrap: str, uni
     pytest.fail("they come at the end, also at a tenth of the pace")
 
 
-def came_on_the_way(written: list[PartitionResult], arrivals: Arrivals, pace: Pace) -> bool:
+def came_on_the_way(written: list[PartitionResult], arrivals: Arrivals, pace: ReplayPace) -> bool:
     last_due_s = pace.due_s(NOON_MS + (RECORDS - 1) * STEP_MS)
     return arrivals.came[0][0] < last_due_s and all(one.transactions > 2 for one in written)
 
 
-def check_order(written: list[PartitionResult], arrivals: Arrivals, pace: Pace) -> None:
+def check_order(written: list[PartitionResult], arrivals: Arrivals, pace: ReplayPace) -> None:
     assert sum(one.records for one in written) == len(arrivals.came) == RECORDS
     for at, number in arrivals.came:
         assert at >= pace.due_s(NOON_MS + number * STEP_MS) - 0.001
@@ -104,7 +104,7 @@ def check_order(written: list[PartitionResult], arrivals: Arrivals, pace: Pace) 
 
 def test_late_records_are_written_at_once_and_only_once(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, PARTITIONS)
-    long_ago = Pace(NOON_MS, time.time() - 3600, 1.0)
+    long_ago = ReplayPace(NOON_MS, time.time() - 3600, 1.0)
     assert sum(one.records for one in replay(bootstrap, unique, long_ago)) == RECORDS
     again = replay(bootstrap, unique, long_ago)
     assert [(one.records, one.skipped) for one in again] == [(0, 34), (0, 33), (0, 33)]
@@ -114,7 +114,7 @@ def test_late_records_are_written_at_once_and_only_once(bootstrap: str, unique: 
 
 
 def test_due_time_follows_the_speed() -> None:
-    pace = Pace(1_000, 50.0, 4.0)
+    pace = ReplayPace(1_000, 50.0, 4.0)
     assert pace.due_s(1_000) == 50.0
     assert pace.due_s(5_000) == 51.0
     assert pace.reached_ms(51.0) == 5_000

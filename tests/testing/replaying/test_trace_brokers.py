@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kwire.client.cluster import Node
+from kwire.client.cluster import ClusterNode
 from kwire.codecs.batches import Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
@@ -44,8 +44,8 @@ from kwire.testing.replaying.brokers import Counterparts, brokers_of
 from kwire.testing.replaying.early import comparable, did_nothing, fetched_bytes
 from kwire.testing.replaying.recording import DamagedTrace, Recorded, read_recording
 
-FIRST = Node(-1, "first", 9092)
-NODES = {number: Node(number, f"b{number}", 9092) for number in (1, 2, 3)}
+FIRST = ClusterNode(-1, "first", 9092)
+NODES = {number: ClusterNode(number, f"b{number}", 9092) for number in (1, 2, 3)}
 NAMES = {b"t" * 16: "t"}
 
 
