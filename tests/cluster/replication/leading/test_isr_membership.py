@@ -113,13 +113,13 @@ def test_refused_shrink_waits_for_the_next_periodic_check(tmp_path: Path) -> Non
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(3, 1)
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 3)]
+    assert stage.isr_changes.proposals == [(1, 3)]
     for ineligible in (False, True):
         stage.leading.refused(ineligible=ineligible)
         assert stage.leading.proposed is None
         stage.leading.maybe_shrink()
         assert stage.leading.proposed == (1, 3)
-    assert stage.asked.proposals == [(1, 3)] * 3
+    assert stage.isr_changes.proposals == [(1, 3)] * 3
 
 
 @pytest.mark.parametrize(("ineligible", "isr"), [(False, (1, 3)), (True, (1,))])
@@ -133,7 +133,7 @@ def test_silent_follower_leaves_the_isr_once_a_replica_is_ineligible(
     stage.fetch(3, 1)
     stage.now_ms += LAG_MAX_MS + 1
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 3)], "it has all records"
+    assert stage.isr_changes.proposals == [(1, 3)], "it has all records"
     stage.leading.refused(ineligible=ineligible)
     stage.leading.maybe_shrink()
     assert stage.leading.proposed == isr
@@ -154,7 +154,7 @@ def test_committed_isr_ends_what_is_known_of_an_ineligible_replica(tmp_path: Pat
     stage.fetch(3, 2)
     stage.now_ms += LAG_MAX_MS + 1
     stage.leading.maybe_shrink()
-    assert stage.asked.proposals == [(1, 3), (1, 3)]
+    assert stage.isr_changes.proposals == [(1, 3), (1, 3)]
 
 
 @pytest.mark.parametrize("epoch", [100, 101])
