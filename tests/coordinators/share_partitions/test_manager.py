@@ -16,11 +16,12 @@ from kwire.codecs.messages.read_share_group_state import (
     ReadStateResult,
 )
 from kwire.codecs.messages.write_share_group_state import WriteShareGroupStateResponse
+from kwire.coordinators.share.partition import AcknowledgementRefused
 from kwire.coordinators.share.questions import ReadState, WriteState
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.session import ShareSession
 from kwire.coordinators.share.state import ShareStateWrite
-from kwire.coordinators.share_partitions.acknowledging import are_valid
+from kwire.coordinators.share_partitions.acknowledging import acknowledge, are_valid
 from kwire.coordinators.share_partitions.limits import ShareSettingsCache
 from kwire.coordinators.share_partitions.manager import ShareManager
 from kwire.coordinators.share_partitions.remote_states import REQUEST_FORMS, RemoteStates, _answers
@@ -108,6 +109,30 @@ def test_missing_partition_of_a_known_topic_and_an_unknown_topic_have_different_
     assert manager.hosts((KNOWN, 0))
     assert not manager.hosts((KNOWN, 9))
     assert not manager.hosts((UNKNOWN, 0))
+
+
+def test_partition_is_refused_unless_this_broker_leads_it() -> None:
+    managed = Managed()
+    led = managed.led["a"]
+    managed.manager._node.hosted = cast(
+        "Any", SimpleNamespace(get=lambda name, index: led.partition if index < 2 else None)
+    )
+    for is_leader, error in ((True, None), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
+        led.partition = SimpleNamespace(is_leader=is_leader)
+        assert managed.manager.refusal(ShareKey("a", KNOWN, 0)) is error
+    missing = managed.manager.refusal(ShareKey("a", KNOWN, 2))
+    assert missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_refused_acknowledgement_has_its_error_and_message() -> None:
+    def refuse(member_id: str, batches: object, done: object) -> None:
+        raise AcknowledgementRefused(ErrorCode.INVALID_RECORD_STATE, "not acquired")
+
+    led = SimpleNamespace(acknowledge=refuse)
+    shares: Any = SimpleNamespace(find=lambda key: led)
+    batch: Any = SimpleNamespace(first_offset=0, last_offset=0, acknowledge_types=[1])
+    (outcome,) = await acknowledge(shares, ("g", "m"), [((KNOWN, 0), [batch])], 1, renews=False)
+    assert outcome == (ErrorCode.INVALID_RECORD_STATE, "not acquired")
 
 
 def test_answer_of_another_broker_has_its_error_and_message() -> None:

@@ -202,6 +202,23 @@ async def test_fetch_is_answered_as_soon_as_a_state_has_been_read(
     assert math.isclose(trio.current_time() - begun_s, 1)
 
 
+async def test_fetch_waits_on_when_a_state_without_records_has_been_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = World()
+    world.open(0)
+
+    async def read_state() -> None:
+        await trio.sleep(1)
+        world.openings[1].end(world.open(1))
+
+    begun_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read_state)
+        assert await world.fetch() == {}
+    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+
+
 async def test_fetch_counts_no_bytes_of_a_partition_that_may_not_be_acquired(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
