@@ -131,7 +131,7 @@ class CleaningRound:
         swap.begin()
         yield from self._run("swap segments of", swap.fsync)
         if swap.cancelled:
-            raise Dropped("its segments were removed")
+            raise Dropped("the segments that it was to clean were removed")
         self._check(sources)
         try:
             swap.complete(self._now_ms)
@@ -153,7 +153,7 @@ class CleaningRound:
         if not self._is_valid():
             raise Dropped("the log was cut, deleted or is offline")
         if not self._holds(sources):
-            raise Dropped("its segments were removed")
+            raise Dropped("the segments that it was to clean were removed")
 
     def _task(self, end_offset: int) -> CleaningTask:
         log, part, config = self.log, self._part, self.log.config
