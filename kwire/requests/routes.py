@@ -84,6 +84,10 @@ def bind(api_key: int, api_version: int) -> Binding:
 
 
 def _resolve(api_key: int, api_version: int) -> Binding:
+    """Return the binding of `api_key` at `api_version`, and import its handler and messages.
+
+    Raises UnservedRequest if this broker does not serve the key or the version.
+    """
     route = _BY_KEY.get(api_key)
     if route is None:
         raise not_served(api_key)

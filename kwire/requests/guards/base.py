@@ -54,6 +54,10 @@ class Access:
         quiet: bool = False,
         count: int = 1,
     ) -> bool:
+        """Return whether the sender may do `operation` on the resource `name` of type `kind`.
+
+        `count` is how often the request names the resource; only the audit log shows it.
+        """
         return self.authority.allows(self.context, operation, kind, name, quiet=quiet, count=count)
 
     def on_cluster(self, operation: AclOperation, *, quiet: bool = False) -> bool:

@@ -38,6 +38,10 @@ RULES: Final = {
 
 
 def _denial(access: Access, operation: AclOperation, resource: Request) -> Errors | None:
+    """Return the error and message if the sender lacks the right on `resource`, else None.
+
+    A type of resource without a rule also gives None: the handler refuses it.
+    """
     rule = RULES.get(resource.resource_type)
     if rule is None:
         return None  # the handler refuses it
@@ -49,6 +53,7 @@ def _denial(access: Access, operation: AclOperation, resource: Request) -> Error
 def allowed_and_denied(
     access: Access, operation: AclOperation, resources: list[Request]
 ) -> tuple[list[Request], list[tuple[Request, Errors]]]:
+    """Split `resources` into those that the sender may access, and the others with their error."""
     allowed, denied = [], []
     for resource in resources:
         denial = _denial(access, operation, resource)
@@ -65,6 +70,10 @@ def altering(
     proceed: Proceed,
     answer: Callable[..., Response],
 ) -> Response:
+    """Let the handler alter the permitted resources, then add the refusals to its response.
+
+    `answer` makes the result of one refused resource.  Both APIs that alter configs use this guard.
+    """
     request.resources, denied = allowed_and_denied(
         access, AclOperation.ALTER_CONFIGS, request.resources
     )

@@ -40,6 +40,7 @@ def completing_response(
     """
 
     def shape(response: Response) -> Response:
+        """Complete the handler's response in place and return it."""
         if request.include_authorized_operations:
             add_operations(access, response.groups)
         for group in response.groups:

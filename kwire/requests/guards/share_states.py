@@ -22,6 +22,7 @@ def brokers_only(response: Make, topic: Make, partition: Make) -> Guard:
     """The guard of one API key; `response`, `topic` and `partition` are its response's classes."""
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
+        """Pass the request of a broker on; refuse every partition for any other sender."""
         if access.on_cluster(AclOperation.CLUSTER_ACTION):
             return proceed(request)
         return response(

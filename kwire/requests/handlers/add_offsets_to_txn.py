@@ -37,6 +37,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: Context
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
+    """Add the group's partition of `__consumer_offsets` to the producer's transaction.
+
+    If the topic does not exist yet, the response waits until the controller has created it.
+    """
     if broker.coordinators.groups.partition_for(request.group_id) < 0:
         return _create_and_add(broker, request, context.api_version)
     added = _add(broker, request, context.api_version)
@@ -46,6 +50,11 @@ def handle(
 async def _create_and_add(
     broker: Broker, request: AddOffsetsToTxnRequest, version: int
 ) -> AddOffsetsToTxnResponse:
+    """Create `__consumer_offsets`, then add the group's partition to the transaction.
+
+    Returns COORDINATOR_LOAD_IN_PROGRESS if this broker's image does not have the topic even then;
+    the client retries.
+    """
     await create_internal_topic(broker.membership, GROUP_METADATA_TOPIC)
     if broker.coordinators.groups.partition_for(request.group_id) < 0:
         return _response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
@@ -55,6 +64,7 @@ async def _create_and_add(
 def _add(
     broker: Broker, request: AddOffsetsToTxnRequest, version: int
 ) -> ErrorCode | Promise[ErrorCode]:
+    """Ask the transaction coordinator to add the group's partition; return its error code."""
     partition = broker.coordinators.groups.partition_for(request.group_id)
     return broker.coordinators.transactions.add_partitions(
         request.transactional_id,

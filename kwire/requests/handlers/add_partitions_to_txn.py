@@ -57,6 +57,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    """Add or verify the partitions of each transaction in the request, and return the results.
+
+    Before version 4 the request has exactly one transaction, in fields of its own.
+    """
     version = context.api_version
     transactions = request.transactions
     if version < BROKERS_SINCE:
@@ -76,6 +80,11 @@ def handle(
 
 
 def _decide(broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int) -> Answer:
+    """Return the errors of one transaction, or the coordinator's answer, which may come later.
+
+    Broker requests may set `verify_only`: the coordinator then checks the partitions, and adds
+    none.
+    """
     refused = _refused(broker, transaction.topics, version)
     if refused:
         return refused
@@ -110,6 +119,10 @@ def _refused(
 
 
 def _check(broker: Broker, topic: str, index: int, version: int) -> ErrorCode:
+    """Return the error of one partition: NONE if a transaction may have it.
+
+    Before version 4 clients send the request, and they may not write to internal topics.
+    """
     if version < BROKERS_SINCE and topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic_image = broker.image.topics.get(topic)
@@ -123,6 +136,7 @@ def _response(
     verdicts: Sequence[Verdict],
     version: int,
 ) -> AddPartitionsToTxnResponse:
+    """Return the response with the results of each transaction, in the fields of `version`."""
     results = [
         AddPartitionsToTxnResult(
             transaction.transactional_id, _topics(transaction, verdict, version)
@@ -186,6 +200,10 @@ def guard(access: Access, request: AddPartitionsToTxnRequest, proceed: Proceed) 
         return proceed(request)
 
     def error_of(topic: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
+        """Return the error of one partition when none is added.
+
+        A partition that is valid by itself gets OPERATION_NOT_ATTEMPTED.
+        """
         if topic.name not in permitted or topic.name in INTERNAL_TOPICS:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic_image = access.broker.image.topics.get(topic.name)
@@ -200,6 +218,7 @@ def _nothing_added(
     topics: Iterable[AddPartitionsToTxnTopic],
     error_of: Callable[[AddPartitionsToTxnTopic, int], ErrorCode],
 ) -> AddPartitionsToTxnResponse:
+    """Return the response of a version before 4 that adds none of the partitions."""
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(

@@ -41,6 +41,10 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: AllocateProducerIdsRequest, context: Context
 ) -> AllocateProducerIdsResponse:
+    """Ask the controller to check the sending broker, then give it a block of producer ids.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     failure = f"Cannot give producer ids to broker {request.broker_id}"

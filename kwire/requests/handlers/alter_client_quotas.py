@@ -53,6 +53,10 @@ def handle(
 
 
 async def _alter(broker: Broker, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Change the quotas of each valid entity, and return one result per entity.
+
+    With `validate_only` it decides the changes and does not store them.
+    """
     once, refused = _sorted_by_validity(request.entries)
     changes = [await _change(entity, entry) for entity, entry in once]
     outcomes = quota_outcomes(changes)
@@ -88,6 +92,7 @@ def _sorted_by_validity(
 
 
 async def _change(entity: Entity, entry: RequestEntryData) -> QuotaChange:
+    """Return the change of one entity's quotas; an address that does not resolve is refused."""
     values = [(op.key, None if op.remove else op.value) for op in entry.ops]
     address = entity.get(IP)
     if address and not await _is_address(address):
@@ -118,6 +123,10 @@ def _entry(entity: Entity, refusal: Refusal | None) -> ResponseEntryData:
 def refuse(
     request: AlterClientQuotasRequest, error: ErrorCode, version: int, message: str
 ) -> AlterClientQuotasResponse:
+    """Return the response that refuses every entity with `error`.
+
+    `message` is not used: Apache Kafka has this fixed text here.
+    """
     denied = "Cluster authorization failed."
     return AlterClientQuotasResponse(
         entries=[ResponseEntryData(error, denied, entry.entity) for entry in request.entries]

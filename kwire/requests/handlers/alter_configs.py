@@ -51,6 +51,10 @@ ROUTE = Route(ApiKey.ALTER_CONFIGS, 0, 2, Right(AclOperation.ALTER_CONFIGS, Reso
 def handle(
     broker: Broker, request: AlterConfigsRequest, context: Context
 ) -> AlterConfigsResponse | Awaitable[AlterConfigsResponse]:
+    """Replace the configs of each resource, or only check them with `validate_only`.
+
+    The response comes at once if nothing has to be stored or looked up in files.
+    """
     changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
     if request.validate_only and not to_be_looked_at(broker.settings, broker.image, changes):
@@ -62,6 +66,7 @@ def handle(
 async def _commit(
     broker: Broker, changes: list[ConfigChange], validate_only: bool
 ) -> AlterConfigsResponse:
+    """Refuse changes that break the broker's TLS listeners, then store the others."""
     await refuse_bad_stores(broker.settings, broker.image, changes, broker.check_stores)
     if validate_only:
         decide_all(broker.image, config_decisions(broker.settings, changes))
@@ -78,6 +83,11 @@ def _change(resource: AlterConfigsResource) -> ConfigChange:
 
 
 def _replacement(configs: list[AlterableConfig]) -> EditConfigs:
+    """Return an edit that replaces all configs of a resource with `configs`.
+
+    The edit raises Refusal if a config is named twice or has a null value.
+    """
+
     def set_configs(before: Mapping[str, str]) -> dict[str, str]:
         nulls = [config.name for config in configs if config.value is None]
         refuse_unclear([config.name for config in configs], nulls)
@@ -87,6 +97,7 @@ def _replacement(configs: list[AlterableConfig]) -> EditConfigs:
 
 
 def _response(changes: list[ConfigChange]) -> AlterConfigsResponse:
+    """Return the response with the result of each change."""
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

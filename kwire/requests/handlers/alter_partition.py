@@ -38,6 +38,10 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: AlterPartitionRequest, context: Context
 ) -> AlterPartitionResponse:
+    """Let the controller decide about the ISRs that a leader proposes; return its response.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     try:

@@ -40,6 +40,7 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:
+    """Let the controller begin or cancel reassignments; return its response."""
     try:
         reply: AlterPartitionReassignmentsResponse = await ask_for_client(
             broker.membership,
@@ -63,6 +64,7 @@ def refuse(
     version: int,
     message: str,
 ) -> AlterPartitionReassignmentsResponse:
+    """Return the response with `error` for the request and for each of its partitions."""
     return AlterPartitionReassignmentsResponse(
         error_code=error,
         error_message=message,

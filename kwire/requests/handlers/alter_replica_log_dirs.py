@@ -35,6 +35,10 @@ ROUTE = Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, Right(AclOperation.ALTER, Res
 def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: Context
 ) -> AlterReplicaLogDirsResponse:
+    """Begin to move each partition to its directory; return one error code per partition.
+
+    If a partition stands twice in the request, the last directory counts.
+    """
     target_paths: dict[tuple[str, int], str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -48,6 +52,10 @@ def handle(
 
 
 def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+    """Begin to move one partition to the directory at `path`; return the error code.
+
+    The directory is checked before the partition, as in Apache Kafka.
+    """
     moves = broker.logs.moves
     try:
         moves.directory_at(path)
@@ -68,6 +76,7 @@ def refuse(
     version: int,
     message: str,
 ) -> AlterReplicaLogDirsResponse:
+    """Return the response with `error` for each partition of the request, once per partition."""
     partitions: dict[str, dict[int, None]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

@@ -38,6 +38,7 @@ ROUTE = Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, Right(AclOperation.READ, R
 def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: Context
 ) -> AlterShareGroupOffsetsResponse | Awaitable[AlterShareGroupOffsetsResponse]:
+    """Set the start offsets of the share group, and return one result per partition."""
     if not is_served(broker):
         return AlterShareGroupOffsetsResponse(0, ErrorCode.UNSUPPORTED_VERSION, UNSUPPORTED)
     if not request.group_id:
@@ -53,6 +54,10 @@ def handle(
 
 
 def guard(access: Access, request: AlterShareGroupOffsetsRequest, proceed: Proceed) -> Response:
+    """Require READ on the group, and READ on each topic; refuse the other topics one by one.
+
+    If the handler refuses the whole request, the response has only its error.
+    """
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return AlterShareGroupOffsetsResponse(
             0, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
@@ -70,6 +75,7 @@ def guard(access: Access, request: AlterShareGroupOffsetsRequest, proceed: Proce
 
 
 def _unaltered(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
+    """Return the result of a topic that the sender may not read."""
     return AlterShareGroupOffsetsResponseTopic(
         topic.topic_name,
         partitions=[

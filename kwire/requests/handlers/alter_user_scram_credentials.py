@@ -41,6 +41,7 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
+    """Delete and set SCRAM credentials as one commit, and return one result per user."""
     changes = by_user(_credential_changes(request))
     outcomes = [DecisionOutcome(change.decide) for change in changes]
     refusal = await commit_for_client(
@@ -57,6 +58,7 @@ async def handle(
 def _credential_changes(
     request: AlterUserScramCredentialsRequest,
 ) -> Iterator[tuple[str, CredentialDeletion | CredentialUpsertion]]:
+    """Yield the user and the change of each deletion, then of each upsertion."""
     for deletion in request.deletions:
         yield deletion.name, CredentialDeletion(deletion.mechanism)
     for upsertion in request.upsertions:
@@ -79,6 +81,7 @@ def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResu
 def refuse(
     request: AlterUserScramCredentialsRequest, error: ErrorCode, version: int, message: str
 ) -> AlterUserScramCredentialsResponse:
+    """Return the response with `error` for each user of the request, once per user."""
     names = [
         *(deletion.name for deletion in request.deletions),
         *(upsertion.name for upsertion in request.upsertions),

@@ -63,6 +63,10 @@ ROUTE = Route(ApiKey.API_VERSIONS, 0, 4, NOTHING)
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    """Return the advertised API versions and features; note the client's software in `context`.
+
+    INVALID_REQUEST if the software's name or version has characters that Kafka does not allow.
+    """
     advertised = advertised_versions(
         in_cluster=broker.membership.replication is not None,
         with_telemetry=broker.configs.asks_for_metrics and broker.config.zookeeper_connect is None,

@@ -38,6 +38,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
+    """Return the state and members of each consumer group, as its coordinator describes it."""
     if not is_served(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         groups = [DescribedGroup(error_code=error, group_id=each) for each in request.group_ids]
@@ -59,6 +60,7 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> ConsumerGr
 
 
 def guard(access: Access, request: ConsumerGroupDescribeRequest, proceed: Proceed) -> Response:
+    """Describe only groups that the sender may describe; refuse the others one by one."""
     allowed, denied = access.split(
         AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
     )

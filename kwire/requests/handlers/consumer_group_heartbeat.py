@@ -48,6 +48,10 @@ ROUTE = Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, Right(AclOperation.READ, Re
 def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    """Pass a valid heartbeat to the group coordinator, and return its response.
+
+    UNSUPPORTED_VERSION if the protocol is disabled; an invalid request has Kafka's error.
+    """
     if not is_served(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused(request, context.api_version, broker.config.group_consumer_assignors)

@@ -43,6 +43,10 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: ControlledShutdownRequest, context: Context
 ) -> ControlledShutdownResponse:
+    """Let the controller elect other leaders for the sending broker; return its response.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     try:

@@ -45,6 +45,10 @@ ROUTE = Route(ApiKey.CREATE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.C
 def handle(
     broker: Broker, request: CreateAclsRequest, context: Context
 ) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
+    """Create each ACL, and return one result per ACL.
+
+    Raises CloseConnection if an ACL has a field of value UNKNOWN.
+    """
     for acl in request.creations:
         require_known(
             "CreateAcls",
@@ -62,6 +66,10 @@ def handle(
 async def _create(
     broker: Broker, authorizer: Authority, creations: Sequence[AclCreation]
 ) -> CreateAclsResponse:
+    """Store the ACLs that the authorizer accepts, and return one result per ACL.
+
+    Entries of one resource pattern are one addition.
+    """
     wanted: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
     refusals: list[Refusal | None] = []
     for acl in creations:

@@ -56,6 +56,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse | Awaitable[CreateDelegationTokenResponse]:
+    """Create a delegation token for the sender, or for the owner that the request names."""
     owner = owner_of(request, context)
     if not may_ask(broker.config, context):
         return refused_creation(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, context)
@@ -79,6 +80,7 @@ def handle(
 async def _create(
     broker: Broker, book: TokenBook, new_token: TokenCreation, context: Context
 ) -> CreateDelegationTokenResponse:
+    """Store the new token, and return the response with its id, times in ms, and HMAC."""
     token = new_token.token
     response = creation(ErrorCode.NONE, token.owner, context)
     outcome = DecisionOutcome(new_token.decide)

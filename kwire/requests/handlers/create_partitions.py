@@ -51,6 +51,10 @@ ROUTE = Route(ApiKey.CREATE_PARTITIONS, 0, 3, Right(AclOperation.ALTER, Resource
 def handle(
     broker: Broker, request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse | Awaitable[CreatePartitionsResponse]:
+    """Add partitions to each topic, and return one result per topic.
+
+    With `validate_only` it decides the changes and does not store them.
+    """
     if not broker.membership.is_controller:
         not_controller = Refusal(ErrorCode.NOT_CONTROLLER)
         names = dict.fromkeys(topic.name for topic in request.topics)
@@ -84,6 +88,10 @@ async def _create(
     timeout_ms: int,
     budget: MutationBudget | None,
 ) -> CreatePartitionsResponse:
+    """Store the new partitions and wait until they have leaders; return the response.
+
+    A topic whose partitions have no leader after `timeout_ms` gets REQUEST_TIMED_OUT.
+    """
     refusal = await commit_for_client(broker.membership, outcomes, log, "Cannot create partitions")
     changes = [outcome.change for outcome in outcomes if outcome.change is not None]
     if refusal is None:
@@ -114,6 +122,7 @@ def _leaderless(image: ClusterImage, changes: Iterable[AddPartitions]) -> list[A
 
 
 def _growth(topic: CreatePartitionsTopic) -> Growth:
+    """Return the wanted number of partitions, and the manual assignment or None."""
     assignments = topic.assignments
     return Growth(
         topic.name,

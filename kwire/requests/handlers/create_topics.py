@@ -61,6 +61,10 @@ ROUTE = Route(ApiKey.CREATE_TOPICS, 2, 7, Right(AclOperation.CREATE, ResourceTyp
 def handle(
     broker: Broker, request: CreateTopicsRequest, context: Context
 ) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
+    """Create each topic, and return one result per topic.
+
+    With `validate_only` it decides the changes and does not store them.
+    """
     if not broker.membership.is_controller:
         not_controller = Refusal(ErrorCode.NOT_CONTROLLER, "")
         return CreateTopicsResponse(
@@ -96,6 +100,10 @@ async def _create(
     timeout_ms: int,
     budget: MutationBudget | None,
 ) -> CreateTopicsResponse:
+    """Store the new topics and wait until they have leaders; return the response.
+
+    A topic with a partition without leader after `timeout_ms` gets REQUEST_TIMED_OUT.
+    """
     refusal = await commit_for_client(broker.membership, outcomes, log, "Cannot create topics")
     if refusal is not None:
         return CreateTopicsResponse(
@@ -122,6 +130,7 @@ def _leaderless(image: ClusterImage, topics: Iterable[TopicImage]) -> list[Topic
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
+    """Return the requested topic as the metadata's decisions expect it."""
     return NewTopic(
         topic.name,
         topic.num_partitions,
@@ -134,6 +143,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 def _results(
     broker: Broker, new_topics: Sequence[NewTopic], outcomes: Sequence[DecisionOutcome[CreateTopic]]
 ) -> list[CreatableTopicResult]:
+    """Return one result per topic: its refusal, or the created topic."""
     return [
         _refused(topic.name, outcome.refusal)
         if outcome.refusal is not None
@@ -195,6 +205,7 @@ def guard(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Res
     request.topics = [topic for topic in request.topics if topic.name not in denied]
 
     def merge(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        """Hide configs that the sender may not see, and add the topics that it may not create."""
         if access.version >= _CONFIGS_SINCE:
             for topic in response.topics:
                 _hide_configs(access, topic)
@@ -213,6 +224,7 @@ def guard(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Res
 
 
 def _hide_configs(access: Access, topic: CreatableTopicResult) -> None:
+    """Remove number of partitions, replicas and configs if the sender may not describe configs."""
     if topic.error_code == ErrorCode.NONE and not access.on_topic(
         AclOperation.DESCRIBE_CONFIGS, topic.name, quiet=True
     ):

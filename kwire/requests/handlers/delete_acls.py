@@ -39,6 +39,10 @@ ROUTE = Route(ApiKey.DELETE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.C
 def handle(
     broker: Broker, request: DeleteAclsRequest, context: Context
 ) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
+    """Delete the ACL entries that each filter matches, and return one result per filter.
+
+    Raises CloseConnection if a filter has a field of value UNKNOWN.
+    """
     for acl_filter in request.filters:
         require_known(
             "DeleteAcls",
@@ -54,6 +58,7 @@ def handle(
 
 
 def _acl_filter(requested: DeleteAclsFilter) -> AclEntryFilter:
+    """Return the requested filter as the authorizer's type."""
     return AclEntryFilter(
         requested.resource_type_filter,
         requested.pattern_type_filter,
@@ -66,6 +71,10 @@ def _acl_filter(requested: DeleteAclsFilter) -> AclEntryFilter:
 
 
 async def _delete(broker: Broker, filters: list[AclEntryFilter]) -> DeleteAclsResponse:
+    """Delete the matches of each filter in turn, and return one result per filter.
+
+    Each filter has its own commit, so a later filter does not match entries already deleted.
+    """
     results = []
     for acl_filter in filters:
         removals = [
@@ -78,6 +87,7 @@ async def _delete(broker: Broker, filters: list[AclEntryFilter]) -> DeleteAclsRe
 
 
 def _result(removals: list[AclRemoval], failed: Refusal | None) -> DeleteAclsFilterResult:
+    """Return the result of one filter: the entries that it deleted, or why none were."""
     if failed is not None:
         return DeleteAclsFilterResult(failed.error, failed.message)
     return DeleteAclsFilterResult(

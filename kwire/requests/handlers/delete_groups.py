@@ -32,6 +32,7 @@ ROUTE = Route(ApiKey.DELETE_GROUPS, 0, 2, Right(AclOperation.DELETE, ResourceTyp
 def handle(
     broker: Broker, request: DeleteGroupsRequest, context: Context
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    """Delete each group once, and return one error code per group."""
     group_ids = list(dict.fromkeys(request.groups_names))
     if any(broker.coordinators.groups.share_state_topics(group_id) for group_id in group_ids):
         return _delete_with_states(broker, group_ids)
@@ -40,6 +41,10 @@ def handle(
 
 
 async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
+    """Delete share groups: first the share coordinator's state, then the group itself.
+
+    If the state cannot be deleted, the group stays, so that a retry can finish.
+    """
     from kwire.requests.handlers.share_groups.group_state import forget
 
     errors = []
@@ -53,6 +58,7 @@ async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGro
 
 
 def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResponse:
+    """Return the response with the error code of each group."""
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=error)
@@ -65,6 +71,7 @@ def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResp
 
 
 def guard(access: Access, request: DeleteGroupsRequest, proceed: Proceed) -> Response:
+    """Let the handler delete the groups that the sender may delete; refuse the others."""
     names = list(dict.fromkeys(request.groups_names))
     allowed, denied = access.split(AclOperation.DELETE, ResourceType.GROUP, names, str)
     request.groups_names = allowed

@@ -50,6 +50,11 @@ ROUTE = Route(ApiKey.DELETE_RECORDS, 0, 2, Right(AclOperation.DELETE, ResourceTy
 def handle(
     broker: Broker, request: DeleteRecordsRequest, context: Context
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    """Move the log start offset of each partition, and return the new low watermarks.
+
+    The response waits up to `timeout_ms` for followers.  If a partition stands twice in the
+    request, the last offset counts.
+    """
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         topic_offsets = offsets.setdefault(topic.name, {})
@@ -74,6 +79,10 @@ def handle(
 def _delete(
     broker: Broker, topic: str, index: int, offset: int, waiting: list[_Waiting]
 ) -> DeleteRecordsPartitionResult:
+    """Delete the records of one partition before `offset`; return its result.
+
+    Appends to `waiting` if followers have to delete the records too.
+    """
     try:
         partition = broker.hosted.led(topic, index)
         if topic in INTERNAL_TOPICS:
@@ -129,6 +138,7 @@ async def _within(
 
 
 def guard(access: Access, request: DeleteRecordsRequest, proceed: Proceed) -> Response:
+    """Let the handler delete from topics that the sender may delete from; refuse the others."""
     return by_topic(
         access,
         request,

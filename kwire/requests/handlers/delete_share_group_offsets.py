@@ -36,6 +36,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DeleteShareGroupOffsetsRequest, context: Context
 ) -> DeleteShareGroupOffsetsResponse | Awaitable[DeleteShareGroupOffsetsResponse]:
+    """Delete the share group's offsets of each topic, and return one result per topic."""
     if not is_served(broker):
         return DeleteShareGroupOffsetsResponse(0, ErrorCode.UNSUPPORTED_VERSION, UNSUPPORTED)
     if not request.group_id:
@@ -48,6 +49,7 @@ def handle(
 
 
 def guard(access: Access, request: DeleteShareGroupOffsetsRequest, proceed: Proceed) -> Response:
+    """Require DELETE on the group, and READ on each topic; refuse the other topics one by one."""
     if not access.may(AclOperation.DELETE, ResourceType.GROUP, request.group_id):
         return DeleteShareGroupOffsetsResponse(
             0, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
@@ -57,6 +59,7 @@ def guard(access: Access, request: DeleteShareGroupOffsetsRequest, proceed: Proc
     )
 
     def merge(response: DeleteShareGroupOffsetsResponse) -> DeleteShareGroupOffsetsResponse:
+        """Add the refused topics, unless the handler refuses the whole request."""
         if response.error_code == ErrorCode.NONE:
             response.responses += [
                 DeleteShareGroupOffsetsResponseTopic(

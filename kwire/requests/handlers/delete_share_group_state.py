@@ -35,6 +35,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DeleteShareGroupStateRequest, context: Context
 ) -> DeleteShareGroupStateResponse | Awaitable[DeleteShareGroupStateResponse]:
+    """Delete the share state of each partition, and return one result per partition."""
     if is_empty_request(request.group_id, request.topics):
         return DeleteShareGroupStateResponse()
     coordinator = broker.coordinators.share

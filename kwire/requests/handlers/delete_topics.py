@@ -51,6 +51,7 @@ ROUTE = Route(ApiKey.DELETE_TOPICS, 1, 6, Right(AclOperation.DELETE, ResourceTyp
 def handle(
     broker: Broker, request: DeleteTopicsRequest, context: Context
 ) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
+    """Delete topics by name, or from version 6 by name or id; return one result per topic."""
     if context.api_version < 6:
         requested = [TopicDeletion(name) for name in request.topic_names]
     else:
@@ -74,6 +75,10 @@ def handle(
 async def _delete(
     broker: Broker, requested: list[TopicDeletion], timeout_ms: int, budget: MutationBudget | None
 ) -> DeleteTopicsResponse:
+    """Store the deletions and wait until the topics are gone; return the response.
+
+    A topic that exists after `timeout_ms` gets REQUEST_TIMED_OUT.
+    """
     results = deletions(broker.image, requested)
     if budget is not None:
         _charge(broker.image, results, budget)
@@ -161,6 +166,10 @@ def _is_denied(access: Access, name: str) -> bool:
 
 
 def _denial(access: Access, name: str | None, topic_id: bytes) -> DeletableTopicResult | None:
+    """Return the refusal of a topic that the sender may not delete, else None.
+
+    It has the name of a topic that is requested by id only if the sender may describe the topic.
+    """
     if name is not None and topic_id != ZERO_UUID:
         return None  # the handler refuses a topic with both name and id
     topic_name = access.broker.image.names_by_id.get(topic_id) if name is None else name

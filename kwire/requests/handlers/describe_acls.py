@@ -28,6 +28,10 @@ ROUTE = Route(ApiKey.DESCRIBE_ACLS, 1, 3, Right(AclOperation.DESCRIBE, ResourceT
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
+    """Return the ACL entries that the filter matches, grouped by resource pattern.
+
+    Raises CloseConnection if the filter has a field of value UNKNOWN.
+    """
     require_known(
         "DescribeAcls",
         request.resource_type_filter,

@@ -35,6 +35,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
+    """Return the quotas of the entities that the filter matches, sorted by quota name."""
     components = ((each.entity_type, each.match_type, each.match) for each in request.components)
     try:
         quota_filter = QuotaFilter(components, request.strict)

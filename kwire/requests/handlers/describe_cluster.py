@@ -35,6 +35,10 @@ ROUTE = Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, Right(AclOperation.DESCRIBE, Resour
 def handle(
     broker: Broker, request: DescribeClusterRequest, context: Context
 ) -> DescribeClusterResponse:
+    """Return the cluster id, the controller, and the brokers with their endpoints.
+
+    A broker without an endpoint on the client's listener is left out.
+    """
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -64,7 +68,10 @@ def handle(
 
 
 def guard(access: Access, request: DescribeClusterRequest, proceed: Proceed) -> Response:
+    """Replace the authorized operations, if requested, with those of the sender."""
+
     def merge(response: DescribeClusterResponse) -> DescribeClusterResponse:
+        """Set the sender's operations; the handler has filled in all of them."""
         if response.cluster_authorized_operations != NOT_ASKED:
             response.cluster_authorized_operations = cluster_operations(access)
         return response

@@ -61,6 +61,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResponse:
+    """Return the configs of each resource; INVALID_REQUEST for all if one has an unknown type."""
     resources = request.resources
     if not all(resource.resource_type in _TYPES for resource in resources):
         return DescribeConfigsResponse(
@@ -79,6 +80,7 @@ def handle(
 def _describe(
     broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
+    """Return the configs of one resource, or the error why it has none."""
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
@@ -103,6 +105,7 @@ def _describe(
 
 
 def _config(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+    """Return one config as the response has it; `synonyms` are the values of all its sources."""
     synonyms = (
         [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if with_synonyms else []
     )
@@ -163,6 +166,10 @@ def _check_topic(broker: Broker, name: str) -> None:
 
 
 def _check_broker_id(broker: Broker, name: str, alternative: str) -> None:
+    """Raise Refusal unless `name` is the id of this broker.
+
+    `alternative` is the part of the message that names what else is valid.
+    """
     try:
         broker_id = int(name)
     except ValueError:
@@ -180,6 +187,7 @@ def _check_broker_id(broker: Broker, name: str, alternative: str) -> None:
 
 
 def guard(access: Access, request: DescribeConfigsRequest, proceed: Proceed) -> Response:
+    """Let the handler describe the permitted resources, and refuse the others one by one."""
     if any(each.resource_type not in RULES for each in request.resources):
         return proceed(request)  # the handler refuses the whole request
     request.resources, denied = allowed_and_denied(

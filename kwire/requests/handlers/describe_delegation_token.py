@@ -38,6 +38,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:
+    """Return the tokens of the requested owners, or all tokens for a null list.
+
+    `guard` removes those that the sender may not see.
+    """
     if not may_ask(broker.config, context):
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if broker.tokens is None:
@@ -56,6 +60,7 @@ def handle(
 
 
 def _described(token: DelegationToken, book: TokenBook, version: int) -> DescribedDelegationToken:
+    """Return one token as the response has it, with its HMAC; the requester from version 3."""
     described = DescribedDelegationToken(
         *parts(token.owner),
         issue_timestamp=token.issue_ms,
@@ -84,6 +89,7 @@ def guard(access: Access, request: DescribeDelegationTokenRequest, proceed: Proc
 
 
 def _may_see(access: Access, described: DescribedDelegationToken) -> bool:
+    """Return whether the sender is related to the token, or has a right to describe it."""
     token = access.broker.image.tokens[described.token_id]
     if token.concerns(access.context.principal):
         return True

@@ -35,6 +35,7 @@ ROUTE = Route(ApiKey.DESCRIBE_GROUPS, 0, 6, Right(AclOperation.DESCRIBE, Resourc
 def handle(
     broker: Broker, request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    """Return the state and members of each group, as its coordinator describes it."""
     version = context.api_version
     with_operations = request.include_authorized_operations
     replies = [
@@ -52,6 +53,7 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGr
 
 
 def guard(access: Access, request: DescribeGroupsRequest, proceed: Proceed) -> Response:
+    """Describe only groups that the sender may describe; the refused ones come first."""
     allowed, denied = access.split(AclOperation.DESCRIBE, ResourceType.GROUP, request.groups, str)
     request.groups = allowed
     refused = [

@@ -37,6 +37,7 @@ ROUTE = Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, Right(AclOperation.DESCRIBE, Resou
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: Context
 ) -> DescribeLogDirsResponse:
+    """Return the size, free space and partitions of each log directory of this broker."""
     requested = _requested_partitions(request.topics)
     response = DescribeLogDirsResponse()
     for directory in broker.logs.online_dirs:
@@ -68,6 +69,10 @@ def _requested_partitions(
 def _topics(
     broker: Broker, logs: Iterable[Log], requested: set[tuple[str, int]] | None
 ) -> list[DescribeLogDirsTopic]:
+    """Return the requested `logs` by topic, each with its size and offset lag.
+
+    `requested` is None if all partitions are requested.
+    """
     topics: dict[str, DescribeLogDirsTopic] = {}
     for log in logs:
         if requested is not None and (log.topic, log.partition) not in requested:

@@ -37,6 +37,7 @@ ROUTE = Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, Right(AclOperation.READ, Resource
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: Context
 ) -> DescribeProducersResponse:
+    """Return the active producers of each partition that this broker leads."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -51,6 +52,7 @@ def handle(
 
 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    """Return the producer state of one partition, or the error."""
     try:
         producers = broker.hosted.led(topic, index).log.producers.entries.values()
     except LogError as error:
@@ -72,6 +74,7 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
 
 
 def _failure(broker: Broker, topic: str, index: int, error: ErrorCode) -> PartitionResponse:
+    """Return the error of one partition; it has a message only if the topic does not exist."""
     message = None
     if topic not in broker.image.topics:
         reason = why_invalid(topic)
@@ -87,6 +90,7 @@ MESSAGE = "Topic authorization failed."
 
 
 def guard(access: Access, request: DescribeProducersRequest, proceed: Proceed) -> Response:
+    """Let the handler describe topics that the sender may read; refuse the others."""
     return by_topic(
         access,
         request,

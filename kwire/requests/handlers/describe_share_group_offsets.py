@@ -57,6 +57,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeShareGroupOffsetsRequest, context: Context
 ) -> Awaitable[DescribeShareGroupOffsetsResponse] | DescribeShareGroupOffsetsResponse:
+    """Return the start offsets of each share group; UNSUPPORTED_VERSION if they are disabled."""
     if not is_served(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         groups = [Group(group.group_id, error_code=error) for group in request.groups]
@@ -72,6 +73,11 @@ async def _answer(
 
 
 async def _described(broker: Broker, requested: DescribeShareGroupOffsetsRequestGroup) -> Group:
+    """Return the offsets of one group, for the requested topics or for all that it has read.
+
+    Apache Kafka fails if an existing topic has an invalid partition, or the group id is empty: this
+    gives UNKNOWN_SERVER_ERROR too.
+    """
     group_id = requested.group_id
     if requested.topics is None:
         known = await known_places(broker, group_id)
@@ -128,6 +134,10 @@ async def _with_offsets(broker: Broker, group_id: str, partitions: PartitionsByT
 
 
 def _partition(index: int, answer: ShareStateAnswer, end: Latest | None) -> Partition:
+    """Return the start offset of one partition, and its lag if the end of the log is known.
+
+    `end` is None for a partition that the group has not read: it has no lag.
+    """
     state = answer.state
     if answer.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return Partition(index, NO_OFFSET)
@@ -154,6 +164,7 @@ def guard(access: Access, request: DescribeShareGroupOffsetsRequest, proceed: Pr
     request.groups = allowed
 
     def merge(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
+        """Hide topics that the sender may not see, and put the refused groups in their places."""
         for requested_group, group in zip(allowed, response.groups, strict=True):
             if requested_group.topics is None:
                 group.topics = _visible_topics(access, group.topics)
@@ -202,6 +213,7 @@ def _hide_topics(
 def _visible_topics(
     access: Access, topics: list[DescribeShareGroupOffsetsResponseTopic]
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    """Return the topics that the sender may describe."""
     visible, _ = access.split(
         AclOperation.DESCRIBE, ResourceType.TOPIC, topics, lambda topic: topic.topic_name
     )

@@ -46,6 +46,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
+    """Return one page of topics and partitions, sorted by name, from the cursor on."""
     requested_names = [topic.name for topic in request.topics]
     error = _request_error(requested_names, request.cursor)
     if error is not None:
@@ -64,6 +65,10 @@ def handle(
 
 
 def _request_error(requested_names: list[str], cursor: Cursor | None) -> ErrorCode | None:
+    """Return the error of a request that is refused as a whole, else None.
+
+    An empty name gives UNKNOWN_SERVER_ERROR, as in Apache Kafka.
+    """
     if "" in requested_names:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     if cursor is not None:
@@ -77,6 +82,10 @@ def _request_error(requested_names: list[str], cursor: Cursor | None) -> ErrorCo
 def _describe(
     image: ClusterImage, listener: str, names: list[str], first_partition: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
+    """Return at most `limit` partitions, and the cursor where the next page starts.
+
+    `first_partition` counts for the first topic only.
+    """
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if limit == 0:
@@ -100,6 +109,7 @@ def _describe(
 
 
 def _topic(image: ClusterImage, name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Return a topic without its partitions, or with the error why it has none."""
     response = DescribeTopicPartitionsResponseTopic(
         name=name,
         is_internal=name in INTERNAL_TOPICS,
@@ -118,6 +128,7 @@ def _topic(image: ClusterImage, name: str) -> DescribeTopicPartitionsResponseTop
 def _partition(
     image: ClusterImage, index: int, partition: PartitionImage, listener: str
 ) -> DescribeTopicPartitionsResponsePartition:
+    """Return the leader, replicas and ISR of one partition."""
     _, leader = leader_seen(
         image, partition, listener
     )  # unlike Metadata, no error without a leader
@@ -137,6 +148,11 @@ def _partition(
 
 
 def guard(access: Access, request: DescribeTopicPartitionsRequest, proceed: Proceed) -> Response:
+    """Let the handler describe topics that the sender may describe.
+
+    Topics that the request names are refused one by one; if it requests all topics, the others are
+    left out.
+    """
     everything = not request.topics
     names = [topic.name for topic in request.topics] or sorted(access.broker.image.topics)
     if "" in names:
@@ -152,6 +168,7 @@ def guard(access: Access, request: DescribeTopicPartitionsRequest, proceed: Proc
             cursor = None
 
     def merge(response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
+        """Set the sender's operations on each topic, and add the refused topics."""
         for topic in response.topics:
             if topic.name is not None:
                 topic.topic_authorized_operations = topic_operations(access, topic.name)

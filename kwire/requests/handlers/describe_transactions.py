@@ -34,6 +34,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
+    """Return the state of each transactional id, as its coordinator describes it."""
     replies = [
         broker.coordinators.transactions.describe(transactional_id)
         for transactional_id in request.transactional_ids
@@ -57,6 +58,7 @@ def guard(access: Access, request: DescribeTransactionsRequest, proceed: Proceed
     request.transactional_ids = [id_ for id_ in requested_ids if id_ in permitted]
 
     def merge(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
+        """Put the refused ids in their places, and hide topics that the sender may not describe."""
         allowed_states = iter(response.transaction_states)
         states = []
         for transactional_id in requested_ids:
@@ -76,6 +78,7 @@ def guard(access: Access, request: DescribeTransactionsRequest, proceed: Proceed
 
 
 def _with_visible_topics(access: Access, state: TransactionState) -> TransactionState:
+    """Remove topics that the sender may not describe from `state`; return it."""
     state.topics = [
         topic
         for topic in state.topics

@@ -37,6 +37,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:
+    """Return the SCRAM mechanisms of each requested user, or of all users that have any."""
     image = broker.image
     if request.users:
         times = Counter(user.name for user in request.users)
@@ -48,6 +49,10 @@ def handle(
 
 
 def _described(image: ClusterImage, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    """Return the mechanisms and iterations of one user, or the error.
+
+    `times` is how often the request names the user; more than once is an error.
+    """
     if times > 1:
         return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, _TWICE + user)
     credentials = credentials_of(image, user)

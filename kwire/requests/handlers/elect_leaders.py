@@ -43,6 +43,10 @@ ROUTE = Route(ApiKey.ELECT_LEADERS, 0, 2, Right(AclOperation.ALTER, ResourceType
 async def handle(
     broker: Broker, request: ElectLeadersRequest, context: Context
 ) -> ElectLeadersResponse:
+    """Let the controller elect leaders, and wait until this broker's metadata has them.
+
+    A partition without its new leader when the timeout passes gets REQUEST_TIMED_OUT.
+    """
     try:
         reply: ElectLeadersResponse = await ask_for_client(
             broker.membership,
@@ -93,6 +97,7 @@ def _all_refused(
 def _requested_partitions(
     broker: Broker, request: ElectLeadersRequest
 ) -> Iterable[tuple[str, Iterable[int]]]:
+    """Yield each topic with its requested partitions; a null list requests all partitions."""
     if request.topic_partitions is None:
         for name, topic in broker.image.topics.items():
             yield name, range(len(topic.partitions))
@@ -109,6 +114,7 @@ _ELECTIONS_WITH_ERROR_SINCE = 1
 def refuse(
     request: ElectLeadersRequest, error: ErrorCode, version: int, message: str
 ) -> ElectLeadersResponse:
+    """Return the response with `error` for each partition, and for the request if it can."""
     return ElectLeadersResponse(
         error_code=error if version >= _ELECTIONS_WITH_ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[

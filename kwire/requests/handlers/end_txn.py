@@ -42,6 +42,7 @@ ROUTE = Route(ApiKey.END_TXN, 0, 5, Right(AclOperation.WRITE, ResourceType.TRANS
 def handle(
     broker: Broker, request: EndTxnRequest, context: Context
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    """Commit or abort the producer's transaction; return the coordinator's answer."""
     version = context.api_version
     if version >= EPOCH_PER_TRANSACTION_SINCE:
         _check_features_known(broker.image.features, context)

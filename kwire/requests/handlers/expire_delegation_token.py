@@ -33,6 +33,7 @@ ROUTE = Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, NOTHING)
 def handle(
     broker: Broker, request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse | Awaitable[ExpireDelegationTokenResponse]:
+    """Set when the token expires, or remove it; return the new time in ms."""
     if not may_ask(broker.config, context):
         return ExpireDelegationTokenResponse(
             ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS

@@ -57,6 +57,10 @@ ROUTE = Route(ApiKey.FETCH, 4, 18, Right(AclOperation.READ, ResourceType.TOPIC))
 def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
+    """Return the records of each partition, or wait for `min_bytes` up to `max_wait_ms`.
+
+    The order of the checks decides which of several errors the client sees: Kafka's order.
+    """
     version = context.api_version
     # Imports that only some brokers need are made here: a start loads few modules.
     if replica_id(request, version) >= 0:

@@ -81,6 +81,7 @@ ROUTE = Route(ApiKey.FIND_COORDINATOR, 0, 6, Right(AclOperation.DESCRIBE, Resour
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Return the coordinator of each key; create its internal topic at the first use."""
     kind = request.key_type
     if kind in CREATED_ON_FIRST_USE and TOPICS[kind] not in broker.image.topics:
         return _create_and_find(broker, request, context.api_version, context.listener)
@@ -97,6 +98,7 @@ async def _create_and_find(
 def _find(
     broker: Broker, request: FindCoordinatorRequest, version: int, listener: str
 ) -> FindCoordinatorResponse:
+    """Return the coordinators of the request's keys; before version 4 it has only one key."""
     kind = request.key_type
     if version < SEVERAL_KEYS_SINCE:
         address = _coordinator(broker, kind, request.key, version, listener)
@@ -121,6 +123,10 @@ def _find(
 def _coordinator(
     broker: Broker, kind: int, key: str, version: int, listener: str
 ) -> CoordinatorAddress:
+    """Return the address of the coordinator of `key` on `listener`, or an error.
+
+    The coordinator leads the partition of the internal topic that `key` belongs to.
+    """
     if kind not in TOPICS or (kind == SHARE and not _is_share_key(key, version)):
         return CoordinatorAddress(ErrorCode.INVALID_REQUEST)
     topic = broker.image.topics.get(TOPICS[kind])
@@ -208,6 +214,7 @@ def guard(access: Access, request: FindCoordinatorRequest, proceed: Proceed) -> 
         return FindCoordinatorResponse(coordinators=[_denied(key, kind) for key in requested])
 
     def merge(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+        """Put the answers of the refused keys in their places."""
         coordinators = iter(response.coordinators)
         response.coordinators = [
             next(coordinators) if may else _denied(key, kind)

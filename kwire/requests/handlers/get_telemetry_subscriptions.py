@@ -31,6 +31,10 @@ ROUTE = Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, NOTHING, for_client_metr
 def handle(
     broker: Broker, request: GetTelemetrySubscriptionsRequest, context: Context
 ) -> GetTelemetrySubscriptionsResponse:
+    """Return the metrics that the client shall push, and how often.
+
+    Raises CloseConnection on a broker with ZooKeeper, where the API does not exist.
+    """
     if broker.config.zookeeper_connect is not None:
         raise not_served(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
     telemetry = broker.telemetry

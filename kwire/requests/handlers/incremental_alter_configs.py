@@ -56,6 +56,11 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
+    """Edit single configs of each resource, and return one result per resource.
+
+    The levels of broker loggers change at once and are not stored.  With `validate_only` nothing
+    changes.
+    """
     edits = [_edits(resource) for resource in request.resources]
     changes = [
         ConfigChange(
@@ -82,6 +87,10 @@ def handle(
 async def _commit(
     broker: Broker, stored: list[ConfigChange], changes: list[ConfigChange], validate_only: bool
 ) -> IncrementalAlterConfigsResponse:
+    """Refuse changes that break the broker's TLS listeners, then store the others.
+
+    `stored` are those of `changes` that are stored; the response is about all `changes`.
+    """
     await refuse_bad_stores(broker.settings, broker.image, stored, broker.check_stores)
     if validate_only:
         decide_all(broker.image, config_decisions(broker.settings, stored))
@@ -100,6 +109,7 @@ def _edits(resource: AlterConfigsResource) -> list[ConfigEdit]:
 def _change_loggers(
     broker: Broker, change: ConfigChange, edits: Sequence[ConfigEdit], validate_only: bool
 ) -> None:
+    """Set the levels of this broker's loggers, or set the refusal of `change`."""
     try:
         new_levels = levels(broker.settings, change.resource_name, edits, logger_names())
     except Refusal as refusal:
@@ -111,6 +121,7 @@ def _change_loggers(
 
 
 def _response(changes: list[ConfigChange]) -> IncrementalAlterConfigsResponse:
+    """Return the response with the result of each change."""
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

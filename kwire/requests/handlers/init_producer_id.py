@@ -47,6 +47,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    """Return a new producer id, or the next epoch of a transactional producer.
+
+    The response waits if this broker has no producer id left, or for the coordinator.
+    """
     if request.transactional_id is not None:
         return _initialize(broker, request.transactional_id, request, context.api_version)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
@@ -74,6 +78,7 @@ async def _with_new_block(broker: Broker) -> InitProducerIdResponse:
 def _initialize(
     broker: Broker, transactional_id: str, request: InitProducerIdRequest, version: int
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    """Let the transaction coordinator initialize the transactional producer; return its answer."""
     initialization = ProducerInitialization(
         transactional_id,
         request.transaction_timeout_ms,

@@ -39,6 +39,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: InitializeShareGroupStateRequest, context: Context
 ) -> InitializeShareGroupStateResponse | Awaitable[InitializeShareGroupStateResponse]:
+    """Initialize the share state of each partition, and return one result per partition."""
     if not request.group_id:
         return InitializeShareGroupStateResponse()
     coordinator = broker.coordinators.share

@@ -36,6 +36,7 @@ ROUTE = Route(ApiKey.JOIN_GROUP, 0, 9, Right(AclOperation.READ, ResourceType.GRO
 def handle(
     broker: Broker, request: JoinGroupRequest, context: Context
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    """Let the member join its group; the response waits until the next generation begins."""
     version = context.api_version
     context.joins_groups = True
     if version == 0:

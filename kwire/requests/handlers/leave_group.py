@@ -32,6 +32,7 @@ ROUTE = Route(ApiKey.LEAVE_GROUP, 0, 5, Right(AclOperation.READ, ResourceType.GR
 def handle(
     broker: Broker, request: LeaveGroupRequest, context: Context
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    """Remove the members from the group; before version 3 the request has only one member."""
     version = context.api_version
     if version < SEVERAL_MEMBERS_SINCE:
         request.members = [MemberIdentity(member_id=request.member_id)]

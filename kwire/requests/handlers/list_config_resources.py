@@ -54,6 +54,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:
+    """Return the names of the resources of the requested types that have configs."""
     kinds = set(request.resource_types) or set(_NAMES)
     if context.api_version == 0:
         kinds = {ConfigResourceType.CLIENT_METRICS}

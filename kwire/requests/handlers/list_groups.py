@@ -37,6 +37,7 @@ def guard(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Respo
         return proceed(request)
 
     def merge(response: ListGroupsResponse) -> ListGroupsResponse:
+        """Remove the groups that the sender may not describe."""
         response.groups = [
             group
             for group in response.groups

@@ -83,6 +83,10 @@ ROUTE = Route(ApiKey.LIST_OFFSETS, 1, 11, Right(AclOperation.DESCRIBE, ResourceT
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    """Return an offset and timestamp (ms) for each partition, or its error.
+
+    A partition that stands twice in the request gets INVALID_REQUEST.
+    """
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         topic_answers = answers.setdefault(topic.name, {})
@@ -112,6 +116,10 @@ def _answer(
     request: ListOffsetsRequest,
     version: int,
 ) -> ListOffsetsPartitionResponse:
+    """Return the offset of one partition for the requested timestamp; LogError if there is none.
+
+    Only a debugging request (replica id -2) may read a follower.
+    """
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if requested.timestamp < 0 and SINCE.get(requested.timestamp, version + 1) > version:
@@ -165,6 +173,10 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
+    """Return the offset before `end` for `timestamp`, or the log's offset that it stands for.
+
+    NOT_FOUND if no record matches.  Nothing is tiered: this broker has no remote storage.
+    """
     log = partition.log
     if timestamp == LATEST:
         return TimestampOffset(-1, end, partition.leader_epoch)
@@ -195,6 +207,7 @@ def _failure(requested: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPa
 
 
 def guard(access: Access, request: ListOffsetsRequest, proceed: Proceed) -> Response:
+    """Let the handler answer for topics that the sender may describe; refuse the others."""
     return by_topic(
         access,
         request,

@@ -35,6 +35,7 @@ ROUTE = Route(
 async def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
+    """Let the controller list the reassignments in progress; return its response."""
     try:
         reply: ListPartitionReassignmentsResponse = await ask_for_client(
             broker.membership,
@@ -58,4 +59,5 @@ def refuse(
     version: int,
     message: str,
 ) -> ListPartitionReassignmentsResponse:
+    """Return the response with `error`; it has no topics."""
     return ListPartitionReassignmentsResponse(error_code=error, error_message=message)

@@ -36,6 +36,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: ListTransactionsRequest, context: Context
 ) -> ListTransactionsResponse:
+    """Return the transactional ids that this broker coordinates and the filter matches."""
     try:
         transaction_filter = TransactionFilter.of(request)
     except InvalidRegex:
@@ -52,7 +53,10 @@ def handle(
 
 
 def guard(access: Access, request: ListTransactionsRequest, proceed: Proceed) -> Response:
+    """Remove transactional ids that the sender may not describe from the response."""
+
     def merge(response: ListTransactionsResponse) -> ListTransactionsResponse:
+        """Keep only transactional ids that the sender may describe."""
         response.transaction_states = [
             state
             for state in response.transaction_states

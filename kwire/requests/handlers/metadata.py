@@ -111,6 +111,10 @@ async def _answer_with_first_image(
 def _answer(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Return the brokers and the requested topics, from this broker's metadata image.
+
+    The response waits if it creates missing topics, or has many topics to encode.
+    """
     version = context.api_version
     requested = request.topics
     view = broker.metadata_views.of(
@@ -165,6 +169,10 @@ async def _all_in_turns(view: MetadataView, request: MetadataRequest) -> Metadat
 def _response(
     view: MetadataView, topics: list[MetadataResponseTopic], request: MetadataRequest
 ) -> MetadataResponse:
+    """Return the response with `topics`; it has all operations if the request asks for them.
+
+    `guard` replaces the operations with those of the sender.
+    """
     if request.include_topic_authorized_operations:
         topics = [
             # An unknown id has no name to look up rights by.
@@ -251,6 +259,7 @@ def _misuse_of_ids(requested: list[MetadataRequestTopic], version: int) -> Error
 
 
 def _failed(requested: list[MetadataRequestTopic], error: ErrorCode) -> MetadataResponse:
+    """Return the response in which each requested topic has `error`."""
     return MetadataResponse(
         topics=[
             MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in requested
@@ -263,6 +272,11 @@ def _failed(requested: list[MetadataRequestTopic], error: ErrorCode) -> Metadata
 
 
 def guard(access: Access, request: MetadataRequest, proceed: Proceed) -> Response:
+    """Show the sender only topics that it may describe, and create only those that it may.
+
+    Topics that the request names are refused one by one; if it requests all topics, the others are
+    left out.
+    """
     requested = request.topics
     everything = requested is None or (access.version == 0 and not requested)
     refused: list[MetadataResponseTopic] = []
@@ -272,6 +286,7 @@ def guard(access: Access, request: MetadataRequest, proceed: Proceed) -> Respons
     nothing_left = access.version == 0 and not everything and not request.topics
 
     def merge(response: MetadataResponse) -> MetadataResponse:
+        """Hide topics, set the sender's authorized operations, and add the refused topics."""
         if nothing_left:
             response.topics = []
         elif everything:
@@ -305,6 +320,10 @@ def _is_misuse(request: MetadataRequest, version: int) -> bool:
 def _without_denied(
     access: Access, request: MetadataRequest
 ) -> tuple[MetadataRequest, list[MetadataResponseTopic]]:
+    """Return the request without refused topics, and the answers for these.
+
+    A missing topic is refused, too, if the sender may see it but not create it.
+    """
     topics = request.topics or []
     if any(topic.topic_id != ZERO_UUID for topic in topics):
         return _ids_without_denied(access, request)

@@ -41,6 +41,7 @@ ROUTE = Route(ApiKey.OFFSET_COMMIT, 2, 10, Right(AclOperation.READ, ResourceType
 def handle(
     broker: Broker, request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Commit the offsets of existing partitions; return an error for each unknown one."""
     known, refused = _known_and_refused(broker, request, context.api_version)
     if not known:
         return OffsetCommitResponse(topics=refused)
@@ -93,6 +94,7 @@ def _refused(
     partitions: list[OffsetCommitRequestPartition],
     error: ErrorCode,
 ) -> OffsetCommitResponseTopic:
+    """Return the answer of a topic in which each of `partitions` has `error`."""
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -120,6 +122,10 @@ def _merge(
 
 
 def guard(access: Access, request: OffsetCommitRequest, proceed: Proceed) -> Response:
+    """Require READ on the group, and READ on each topic; refuse the other topics one by one.
+
+    From version 10 the request has topic ids only, so their names are looked up first.
+    """
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return OffsetCommitResponse(
             topics=[
@@ -147,6 +153,7 @@ def guard(access: Access, request: OffsetCommitRequest, proceed: Proceed) -> Res
 
 
 def _uncommitted(topic: Request, error: ErrorCode) -> OffsetCommitResponseTopic:
+    """Return the answer of a topic in which each partition has `error`."""
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -61,6 +61,7 @@ def _remove_unknown(
 def _refused(
     topic: OffsetDeleteRequestTopic, partitions: list[OffsetDeleteRequestPartition]
 ) -> OffsetDeleteResponseTopic:
+    """Return the answer of a topic whose `partitions` do not exist."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return OffsetDeleteResponseTopic(
         name=topic.name,
@@ -71,6 +72,10 @@ def _refused(
 def _merge(
     response: OffsetDeleteResponse, refused: list[OffsetDeleteResponseTopic]
 ) -> OffsetDeleteResponse:
+    """Add the refused partitions before the others of their topic.
+
+    If the group has an error, the response has no topics and stays as it is.
+    """
     if response.error_code != ErrorCode.NONE:
         return response
     refused_topics = {topic.name: topic for topic in refused}
@@ -88,6 +93,7 @@ def _merge(
 
 
 def guard(access: Access, request: OffsetDeleteRequest, proceed: Proceed) -> Response:
+    """Require DELETE on the group, and READ on each topic; refuse the other topics one by one."""
     if not access.may(AclOperation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     allowed, denied = access.split(

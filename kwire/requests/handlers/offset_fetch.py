@@ -55,6 +55,7 @@ ROUTE = Route(ApiKey.OFFSET_FETCH, 1, 10, Right(AclOperation.DESCRIBE, ResourceT
 def handle(
     broker: Broker, request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    """Return the committed offsets of each group; before version 8 there is only one group."""
     version = context.api_version
     groups = request.groups if version >= SEVERAL_GROUPS_SINCE else [_only_group(request)]
     fetch = _GroupFetch(broker, version, request.require_stable)
@@ -67,6 +68,7 @@ def _finish(
     groups: list[OffsetFetchRequestGroup],
     replies: list[OffsetFetchResponseGroup],
 ) -> OffsetFetchResponse:
+    """Return the response from the coordinators' replies, in the form of the version."""
     answers = [fetch.finish(group, reply) for group, reply in zip(groups, replies, strict=True)]
     if fetch.version >= SEVERAL_GROUPS_SINCE:
         return OffsetFetchResponse(groups=answers)
@@ -83,6 +85,10 @@ class _GroupFetch:
         self._refused: dict[int, list[OffsetFetchResponseTopics]] = {}
 
     def start(self, group: OffsetFetchRequestGroup) -> Reply:
+        """Ask the group's coordinator for its offsets; the reply may come later.
+
+        From version 10 topics have ids; a topic with an unknown id is not part of the question.
+        """
         if self.version >= TOPIC_IDS_SINCE and group.topics is not None:
             names = self._broker.image.names_by_id
             for topic in group.topics:
@@ -96,6 +102,7 @@ class _GroupFetch:
     def finish(
         self, group: OffsetFetchRequestGroup, reply: OffsetFetchResponseGroup
     ) -> OffsetFetchResponseGroup:
+        """Return the coordinator's reply in the form of the version, with unknown topics added."""
         if reply.error_code != ErrorCode.NONE:
             return reply if self.version >= ERROR_AT_THE_TOP_SINCE else _spread(group, reply)
         if self.version >= TOPIC_IDS_SINCE:
@@ -112,6 +119,7 @@ class _GroupFetch:
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Return the group of a request before version 8, which has its fields at the top level."""
     topics = request.topics
     return OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -125,6 +133,7 @@ def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """Return the response of a version before 8, which has the group's fields at the top level."""
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
@@ -161,6 +170,7 @@ def _spread(
 
 
 def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    """Return the answer of a topic in which each partition has `error` and no offset."""
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -181,6 +191,7 @@ def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchRes
 
 
 def guard(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Response:
+    """Require DESCRIBE on each group, and DESCRIBE on each topic; refuse the others one by one."""
     if access.version < SEVERAL_GROUPS_SINCE:
         return _fetch_of_one(access, request, proceed)
     requested = request.groups
@@ -191,6 +202,7 @@ def guard(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Resp
     refused = [_hide(access, group) for group in request.groups]
 
     def merge(response: OffsetFetchResponse) -> OffsetFetchResponse:
+        """Put the refused groups in their places, and refuse or hide topics of the others."""
         answers = iter(zip(response.groups, refused, request.groups, strict=True))
         groups = []
         for group, may in zip(requested, allowed, strict=True):
@@ -261,6 +273,7 @@ def _show(
 
 
 def _fetch_of_one(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Response:
+    """Check a request before version 8, which is about one group."""
     if not access.may(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id):
         return _refused_fetch(request, access.version)
     everything = request.topics is None
@@ -280,6 +293,10 @@ def _fetch_of_one(access: Access, request: OffsetFetchRequest, proceed: Proceed)
 
 
 def _refused_fetch(request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """Return the response to a sender that may not describe the group.
+
+    Version 1 has no error at the top level, so each partition has it.
+    """
     if version >= ERROR_AT_THE_TOP_SINCE:
         return OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return OffsetFetchResponse(
@@ -291,6 +308,7 @@ def _refused_fetch(request: OffsetFetchRequest, version: int) -> OffsetFetchResp
 
 
 def _unfetched(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchResponseTopic:
+    """Return the answer of a topic in which each partition has `error` and no offset."""
     return OffsetFetchResponseTopic(
         topic.name,
         [

@@ -38,6 +38,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse:
+    """Return the end offset of the requested leader epoch, or an error, for each partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -52,6 +53,10 @@ def handle(
 
 
 def _answer(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
+    """Return the end offset of the leader epoch in one partition, or its error.
+
+    A current leader epoch of -1 is not checked: the client does not know it.
+    """
     try:
         partition = broker.hosted.led(topic, requested.partition)
         if requested.current_leader_epoch != -1:

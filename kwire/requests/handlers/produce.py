@@ -90,6 +90,7 @@ a broker without the old message formats and drops features (KAFKA-18659)."""
 def handle(
     broker: Broker, request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Append the batches, and return the response, an awaitable of it, or None (acks=0)."""
     try:
         if not transactional_produce.has_transactional(request):
             return _produce(broker, request, context)
@@ -110,6 +111,7 @@ async def _produce_once_verified(
     context: Context,
     verdict: Awaitable[VerificationResult],
 ) -> ProduceResponse | None:
+    """Append the batches when the transaction coordinator has answered; return the response."""
     response = _produce(broker, request, context, await verdict)
     return await response if isinstance(response, Awaitable) else response
 
@@ -179,6 +181,7 @@ class _ProduceWork:
         context: Context,
         verdict: VerificationResult | None,
     ) -> None:
+        """Prepare the append; `verdict` is None if the request has no transactional batch."""
         self._broker = broker
         self._request = request
         self._verdict = verdict
@@ -216,6 +219,10 @@ class _ProduceWork:
     def _write(
         self, hosted: Mapping[int, Partition], name: str | None, data: PartitionProduceData
     ) -> PartitionProduceResponse:
+        """Append the batch of one partition, and return its response.
+
+        With acks=-1 the response may be held back: see `_wait_if_needed`.
+        """
         # The order of these checks decides which of several errors the client sees: Kafka's order.
         try:
             partition = hosted.get(data.index)
@@ -263,6 +270,7 @@ class _ProduceWork:
     def _append(
         self, partition: Partition, data: PartitionProduceData, proof: Verification | None
     ) -> AppendResult:
+        """Append the batch to `partition`; LogError if its records are refused."""
         records = data.records
         if not isinstance(records, memoryview):  # null records
             raise LogError(ErrorCode.INVALID_RECORD)
@@ -300,6 +308,7 @@ def _check_codec(records: memoryview) -> None:
 
 
 def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceResponse:
+    """Return the response of a partition whose batch is refused."""
     return PartitionProduceResponse(
         index=data.index,
         error_code=error.error,
@@ -431,6 +440,10 @@ class _UncommittedResponses:
 
 
 def guard(access: Access, request: ProduceRequest, proceed: Proceed) -> Response:
+    """Let the handler append to topics that the sender may write to; refuse the others.
+
+    A transactional request needs WRITE on the transactional id too, or is refused as a whole.
+    """
     if not _may_be_transactional(access, request):
         refused = [
             _refused(topic, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -455,6 +468,7 @@ def guard(access: Access, request: ProduceRequest, proceed: Proceed) -> Response
 
 
 def _may_be_transactional(access: Access, request: ProduceRequest) -> bool:
+    """Return whether the sender may use the transactional id; True if no batch needs it."""
     try:
         if not transactional_produce.has_transactional(request):
             return True
@@ -471,6 +485,7 @@ def _names(access: Access) -> Callable[[TopicProduceData], str]:
 
 
 def _refused(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
+    """Return the response of a topic in which each partition has `error`."""
     return TopicProduceResponse(
         topic.name,
         topic.topic_id,

@@ -38,6 +38,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: ReadShareGroupStateRequest, context: Context
 ) -> ReadShareGroupStateResponse | Awaitable[ReadShareGroupStateResponse]:
+    """Return the share state of each partition, or its error."""
     if is_empty_request(request.group_id, request.topics):
         return ReadShareGroupStateResponse()
     coordinator = broker.coordinators.share
@@ -51,6 +52,7 @@ def handle(
 
 
 def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
+    """Return the result of one partition: its start offset and its records' state, or an error."""
     state = answer.state
     if state is None:
         return PartitionResult(partition, answer.error, answer.message)

@@ -41,6 +41,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: ReadShareGroupStateSummaryRequest, context: Context
 ) -> ReadShareGroupStateSummaryResponse | Awaitable[ReadShareGroupStateSummaryResponse]:
+    """Return the start offset and epochs of each partition's share state, or its error."""
     if is_empty_request(request.group_id, request.topics):
         return ReadShareGroupStateSummaryResponse()
     coordinator = broker.coordinators.share
@@ -54,6 +55,7 @@ def handle(
 
 
 def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
+    """Return the result of one partition: its start offset and epochs, or an error."""
     state = answer.state
     if state is None:
         return PartitionResult(partition, answer.error, answer.message)

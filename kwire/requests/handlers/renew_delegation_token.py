@@ -33,6 +33,7 @@ ROUTE = Route(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, NOTHING)
 def handle(
     broker: Broker, request: RenewDelegationTokenRequest, context: Context
 ) -> RenewDelegationTokenResponse | Awaitable[RenewDelegationTokenResponse]:
+    """Renew the token, and return when it expires (in ms)."""
     if not may_ask(broker.config, context):
         return RenewDelegationTokenResponse(
             ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS

@@ -48,6 +48,7 @@ ROUTE = Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, Right(AclOperation.READ, ResourceT
 def handle(
     broker: Broker, request: ShareAcknowledgeRequest, context: Context
 ) -> ShareAcknowledgeResponse | Awaitable[ShareAcknowledgeResponse]:
+    """Apply the member's acknowledgements, and return one result per partition."""
     if not is_served(broker):
         return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None or not request.member_id:
@@ -59,6 +60,10 @@ def handle(
 
 
 def _session(broker: Broker, request: ShareAcknowledgeRequest) -> ShareSession | ErrorCode:
+    """Return the member's share session, or the error why it cannot be used.
+
+    Epoch 0 would begin a session, which only ShareFetch may do.
+    """
     reader = request.group_id or "", request.member_id or ""
     epoch = request.share_session_epoch
     if epoch == BEGIN_EPOCH:
@@ -70,6 +75,7 @@ def _session(broker: Broker, request: ShareAcknowledgeRequest) -> ShareSession |
 async def _answer(
     broker: Broker, request: ShareAcknowledgeRequest, context: Context, session: ShareSession
 ) -> ShareAcknowledgeResponse:
+    """Write the acknowledgements, and return the response; epoch -1 also ends the session."""
     shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
     acknowledgements = acknowledgements_of(request)
@@ -92,6 +98,7 @@ async def _answer(
 def _by_topic(
     acknowledgements: Acknowledgements, outcomes: list[PartitionOutcome]
 ) -> list[ShareAcknowledgeTopicResponse]:
+    """Return the outcomes, in the order of the acknowledgements, grouped by topic id."""
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for ((topic_id, index), _), outcome in zip(acknowledgements, outcomes, strict=True):
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))

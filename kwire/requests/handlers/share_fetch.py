@@ -57,6 +57,10 @@ ROUTE = Route(ApiKey.SHARE_FETCH, 1, 2, Right(AclOperation.READ, ResourceType.GR
 def handle(
     broker: Broker, request: ShareFetchRequest, context: Context
 ) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    """Apply the member's acknowledgements, then acquire records for it and return them.
+
+    The first request of a session has no acknowledgements: INVALID_REQUEST.
+    """
     if not is_served(broker):
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None or not request.member_id or _renews_and_fetches(request):
@@ -91,6 +95,11 @@ async def _refused_later(request: ShareFetchRequest, error: ErrorCode) -> ShareF
 def _session(
     broker: Broker, request: ShareFetchRequest, context: Context
 ) -> ShareSession | ErrorCode:
+    """Begin, continue or end the member's share session; return it, or the error.
+
+    The request changes the partitions of the session.  A session ends with the connection that has
+    begun it.
+    """
     shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
     epoch = request.share_session_epoch
@@ -128,6 +137,10 @@ class _ShareFetchWork(NamedTuple):
 async def _answer(
     broker: Broker, request: ShareFetchRequest, version: int, work: _ShareFetchWork
 ) -> ShareFetchResponse:
+    """Write the acknowledgements, then fetch; return the response.
+
+    It fetches nothing if the session ends, or if the request only renews acquisition locks.
+    """
     shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
     outcomes = await acknowledge(
@@ -189,6 +202,10 @@ def _is_created_again(broker: Broker, session: ShareSession, place: TopicIdParti
 async def _fetch(
     broker: Broker, request: ShareFetchRequest, work: _ShareFetchWork
 ) -> SharePartitionAnswers:
+    """Acquire records from the session's partitions, and record in the session what was sent.
+
+    A partition without records is in the response only if the session must report it.
+    """
     session, may_read = work.session, work.may_read
     denied = [place for place in work.places if may_read is not None and not may_read(place)]
     fetch = ShareFetch(

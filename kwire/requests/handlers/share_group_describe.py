@@ -32,6 +32,7 @@ ROUTE = Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, Right(AclOperation.DESCRIBE, Re
 def handle(
     broker: Broker, request: ShareGroupDescribeRequest, context: Context
 ) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
+    """Return the state and members of each share group, as its coordinator describes it."""
     if not is_served(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         groups = [DescribedGroup(error_code=error, group_id=each) for each in request.group_ids]
@@ -52,6 +53,7 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> ShareGroup
 
 
 def guard(access: Access, request: ShareGroupDescribeRequest, proceed: Proceed) -> Response:
+    """Describe only groups that the sender may describe; refuse the others one by one."""
     allowed, denied = access.split(
         AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
     )

@@ -43,6 +43,7 @@ ROUTE = Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, Right(AclOperation.READ, Resou
 def handle(
     broker: Broker, request: ShareGroupHeartbeatRequest, context: Context
 ) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+    """Pass a valid heartbeat to the group coordinator, and return its response."""
     if not is_served(broker):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused(request)

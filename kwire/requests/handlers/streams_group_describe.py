@@ -34,6 +34,7 @@ ROUTE = Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, Right(AclOperation.DESCRIBE, 
 def handle(
     broker: Broker, request: StreamsGroupDescribeRequest, context: Context
 ) -> StreamsGroupDescribeResponse | Awaitable[StreamsGroupDescribeResponse]:
+    """Return the state and members of each streams group, as its coordinator describes it."""
     if not is_served(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         groups = [DescribedGroup(error_code=error, group_id=each) for each in request.group_ids]
@@ -61,6 +62,7 @@ TOPICS_HIDDEN: Final = (
 
 
 def guard(access: Access, request: StreamsGroupDescribeRequest, proceed: Proceed) -> Response:
+    """Describe only groups that the sender may describe; the refused ones come first."""
     allowed, denied = access.split(
         AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
     )
@@ -92,6 +94,7 @@ def _hidden_if_denied(access: Access, group: DescribedGroup) -> DescribedGroup:
 
 
 def _topic_names(group: DescribedGroup) -> list[str]:
+    """Return the names of all topics in the group's topology, sorted."""
     subtopologies = [] if group.topology is None else group.topology.subtopologies or []
     names = {
         name

@@ -51,6 +51,10 @@ ROUTE = Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, Right(AclOperation.READ, Res
 def handle(
     broker: Broker, request: StreamsGroupHeartbeatRequest, context: Context
 ) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+    """Pass a valid heartbeat to the group coordinator, and return its response.
+
+    UNSUPPORTED_VERSION if the protocol is disabled; an invalid request has Kafka's error.
+    """
     if not is_served(broker):
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused_topics(request.topology) or refused(request)
@@ -67,6 +71,10 @@ def handle(
 def _response(
     broker: Broker, reply: StreamsHeartbeatReply, may_create: Callable[[str], bool] | None
 ) -> StreamsGroupHeartbeatResponse:
+    """Create missing internal topics in the background; return the response with their status.
+
+    If the sender may not create one of them, none is created.
+    """
     response, topics = reply.response, reply.to_create
     if topics:
         denied = [name for name in topics if may_create is not None and not may_create(name)]

@@ -31,6 +31,10 @@ ROUTE = Route(ApiKey.SYNC_GROUP, 0, 5, Right(AclOperation.READ, ResourceType.GRO
 def handle(
     broker: Broker, request: SyncGroupRequest, context: Context
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    """Return the member's assignment; the response may wait for the group's leader.
+
+    From version 5 the request must have the protocol type and name (KIP-559).
+    """
     if context.api_version >= PROTOCOL_REQUIRED_SINCE and None in (
         request.protocol_type,
         request.protocol_name,

@@ -64,6 +64,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    """Commit the offsets of existing partitions in the transaction; refuse unknown ones."""
     known, refused = _known_and_refused(broker, request)
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
@@ -85,6 +86,10 @@ async def _wait(
 def _commit(
     broker: Broker, request: TxnOffsetCommitRequest, support: VerificationSupport
 ) -> Reply | Awaitable[TxnOffsetCommitResponse]:
+    """Verify the producer at the transaction coordinator, then commit the offsets.
+
+    The group's partition of `__consumer_offsets` must be part of the transaction.
+    """
     if not request.group_id:
         return commit_error(request, ErrorCode.INVALID_GROUP_ID)
     index = broker.coordinators.groups.partition_for(request.group_id)
@@ -160,6 +165,10 @@ def _merge(
 
 
 def guard(access: Access, request: TxnOffsetCommitRequest, proceed: Proceed) -> Response:
+    """Require WRITE on the transactional id, READ on the group, and READ on each topic.
+
+    Without one of the first two the whole request is refused; topics are refused one by one.
+    """
     if not access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return TxnOffsetCommitResponse(
             topics=_uncommitted(request.topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -182,6 +191,7 @@ def guard(access: Access, request: TxnOffsetCommitRequest, proceed: Proceed) -> 
 
 
 def _uncommitted(topics: Iterable[Request], error: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+    """Return the answer of each topic, in which each partition has `error`."""
     return [
         TxnOffsetCommitResponseTopic(
             topic.name,

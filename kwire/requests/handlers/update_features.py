@@ -43,6 +43,7 @@ ROUTE = Route(ApiKey.UPDATE_FEATURES, 0, 2, Right(AclOperation.ALTER, ResourceTy
 async def handle(
     broker: Broker, request: UpdateFeaturesRequest, context: Context
 ) -> UpdateFeaturesResponse:
+    """Set the feature levels in one commit, or only check them with `validate_only`."""
     if not broker.membership.is_controller:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.NOT_CONTROLLER, error_message=NOT_THE_CONTROLLER

@@ -40,6 +40,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: WriteShareGroupStateRequest, context: Context
 ) -> WriteShareGroupStateResponse | Awaitable[WriteShareGroupStateResponse]:
+    """Store the share state of each partition, and return one result per partition."""
     if is_empty_request(request.group_id, request.topics):
         return WriteShareGroupStateResponse()
     coordinator = broker.coordinators.share
@@ -53,6 +54,7 @@ def handle(
 
 
 def _written(data: PartitionData) -> ShareStateWrite:
+    """Return the state of one partition as the share coordinator stores it."""
     return ShareStateWrite(
         data.state_epoch,
         data.leader_epoch,

@@ -53,6 +53,7 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: Context
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    """Write the transaction markers, and return one error code per partition."""
     work = _Markers(broker)
     for marker in request.markers:
         work.write(marker)
@@ -70,6 +71,11 @@ class _Markers:
         self.waiting = 0
 
     def write(self, requested: WritableTxnMarker) -> None:
+        """Write one marker into each of its partitions, and note the errors.
+
+        A partition whose marker is not committed in time keeps REQUEST_TIMED_OUT, which it has from
+        the start.
+        """
         marker = TxnMarker(
             requested.producer_id,
             requested.producer_epoch,
@@ -114,6 +120,7 @@ class _Markers:
     def _settle(
         self, answers: dict[str, dict[int, ErrorCode]], topic: str, index: int, error: ErrorCode
     ) -> None:
+        """Note the result of one partition; after the last one, end the wait of the response."""
         answers[topic][index] = error
         self.waiting -= 1
         if self.waiting == 0 and self._settled is not None:
@@ -127,6 +134,7 @@ class _Markers:
         return self.response()
 
     def response(self) -> WriteTxnMarkersResponse:
+        """Return the error code of each partition, grouped by producer id and topic."""
         return WriteTxnMarkersResponse(
             [
                 WritableTxnMarkerResult(
@@ -160,6 +168,7 @@ def guard(access: Access, request: WriteTxnMarkersRequest, proceed: Proceed) -> 
 
 
 def _refused(request: WriteTxnMarkersRequest, error: ErrorCode) -> WriteTxnMarkersResponse:
+    """Return the response in which each partition of each marker has `error`."""
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(

@@ -74,6 +74,7 @@ class RepeatedProduce:
     )
 
     def __init__(self) -> None:
+        """Remember no request: the first `answer` finds nothing to repeat."""
         self._seen = b""  # the head of the last request; `learn` remembers a head that comes twice
         self._kind = self._head = b""
         self._size_at = _HEAD_START

@@ -91,6 +91,7 @@ class Fetch:
     from_replica: ClassVar[bool] = False
 
     def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        """Take the limits of the request, and its partitions from its fetch session if any."""
         self.broker = broker
         self.request = request
         self.version = version
@@ -459,6 +460,7 @@ def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
 
 
 def _nothing(fetch_partition: FetchPartition, error: ErrorCode) -> PartitionData:
+    """Return an answer without records, for a partition that cannot be read."""
     return PartitionData(
         partition_index=fetch_partition.partition,
         error_code=error,

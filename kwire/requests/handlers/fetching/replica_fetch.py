@@ -42,6 +42,10 @@ class ReplicaFetch(Fetch):
     from_replica: ClassVar[bool] = True
 
     def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        """Take the follower's id and epoch; from version 15 they are in the replica state.
+
+        The epoch is -1 in older versions: then the leader does not check it.
+        """
         super().__init__(broker, request, version)
         self.committed_only = False
         self._replica_id, self._replica_epoch = request.replica_id, -1
@@ -93,6 +97,10 @@ class ReplicaFetch(Fetch):
     def _read(
         self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
+        """As Fetch._read, up to the log end offset; the first read records the follower's progress.
+
+        LogError if the sender is not a replica, or names a wrong leader epoch or offset.
+        """
         named_epoch = fetch_partition.current_leader_epoch >= 0
         if named_epoch:
             partition.check_leader_epoch(fetch_partition.current_leader_epoch)
@@ -146,6 +154,7 @@ class ReplicaFetch(Fetch):
         return super().response()
 
     def _count(self, quota: ReplicationQuota) -> None:
+        """Count the size of the throttled partitions' records against the leader's `quota`."""
         throttled = [
             data
             for target, data in self.answers

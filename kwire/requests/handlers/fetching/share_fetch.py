@@ -53,6 +53,7 @@ class ShareFetch:
         request: ShareFetchRequest,
         places: Iterable[TopicIdPartition],
     ) -> None:
+        """Prepare to read `places`, the partitions of the share session in their order."""
         self._broker = broker
         self._shares = shares
         self._request = request
@@ -152,6 +153,7 @@ class ShareFetch:
         return waiters
 
     def _is_answered(self) -> bool:
+        """Acquire records if `min_bytes` are available; return whether the response may be sent."""
         if not self._openings and self.answers.keys() >= set(self._places):
             return True  # the share coordinator refused all of them: there is nothing to wait for
         min_bytes = self._request.min_bytes
@@ -172,6 +174,7 @@ class ShareFetch:
         return 0 if region is None else len(region)
 
     def _refused(self, place: TopicIdPartition, error: ErrorCode) -> PartitionData:
+        """Return the answer of a partition with `error`; it names the leader if that is another."""
         data = PartitionData(partition_index=place[1], error_code=error, records=b"")
         name = self._broker.metadata.topic_name(place[0])
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:

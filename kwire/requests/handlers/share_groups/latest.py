@@ -28,6 +28,10 @@ class Latest(NamedTuple):
 
 
 async def latest_offsets(broker: Broker, places: Iterable[Place]) -> dict[Place, Latest]:
+    """Return the high watermark of each partition, or the error if it is unknown.
+
+    Leaders on other brokers get one ListOffsets request each, one after the other.
+    """
     latest: dict[Place, Latest] = {}
     by_other_leader: dict[int, list[Place]] = {}
     for name, index in places:
@@ -52,6 +56,10 @@ def _from_this_broker(broker: Broker, name: str, index: int) -> Latest:
 
 
 async def _from_leader(peers: Peers, leader: int, places: list[Place]) -> dict[Place, Latest]:
+    """Ask another broker for the high watermarks of partitions that it leads.
+
+    If it cannot be reached, each partition has NETWORK_EXCEPTION.
+    """
     from kwire.cluster.peers.error import PeerError
     from kwire.cluster.peers.peers import Role
     from kwire.codecs.messages.list_offsets import (

@@ -49,6 +49,7 @@ async def alter(
 def _add_errors(
     response: AlterShareGroupOffsetsResponse, answers: dict[ShareKey, ShareStateAnswer]
 ) -> None:
+    """Copy the errors of the share coordinator into the partitions of `response`."""
     by_place = {(key.topic_id, key.partition): answer for key, answer in answers.items()}
     for topic in response.responses:
         for partition in topic.partitions:
