@@ -60,6 +60,10 @@ def _encoding_fault(name: str, version: int, form: Json, expected: bytes) -> str
 
 
 def _decoding_fault(name: str, version: int, form: Json, expected: bytes) -> str | None:
+    """Return what is wrong if `expected` does not decode to the JSON `form`, else None.
+
+    The decoded message must also encode to the same bytes again.
+    """
     try:
         message, end = message_class(name).read(expected, version)
     except DecodeError as error:
@@ -73,6 +77,7 @@ def _decoding_fault(name: str, version: int, form: Json, expected: bytes) -> str
 
 
 def _first_difference_in_bytes(what: str, expected: bytes, found: bytes) -> str | None:
+    """Return a text about the first byte that differs, or None if all are equal."""
     if expected == found:
         return None
     pairs = enumerate(zip(expected, found, strict=False))
@@ -103,6 +108,7 @@ def check_file(path: Path) -> tuple[list[str], int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Check the messages of the file; return 0 if all hold, 1 at faults, 2 if it cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m kwire.codecs", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE")
     path = parser.parse_args(arguments).file

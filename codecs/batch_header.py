@@ -126,6 +126,11 @@ def read_header(data: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def _read_legacy_header(data: Buffer, pos: int) -> BatchHeader:
+    """Return the header of the message of magic 0 or 1 at `pos`, in the form of a batch header.
+
+    Raises CorruptBatch, also for a header that is cut short or has an unknown magic. Fields that
+    these formats lack are -1; the record count of a compressed message is unknown (-1).
+    """
     available = len(data) - pos
     if available <= MAGIC_POS:
         raise CorruptBatch(f"a batch header is cut short after {max(available, 0)} bytes")

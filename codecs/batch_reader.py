@@ -170,6 +170,11 @@ def _int64(value: int) -> int:
 
 
 def _read_headers(inner: bytes, pos: int, headers: list[tuple[str, bytes | None]]) -> int:
+    """Append the headers of a record at `pos` to `headers`; return the position after them.
+
+    Raises CorruptBatch. The caller checks that the position is within the record: slices past the
+    end raise nothing.
+    """
     count, pos = read_varint(inner, pos)
     if not 0 <= count <= len(inner) - pos:
         raise CorruptBatch(f"a record cannot hold {count} headers")

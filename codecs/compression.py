@@ -111,6 +111,11 @@ def _gunzip_member(
     out: bytearray,
     size_bytes_max: int,
 ) -> int:
+    """Inflate one gzip member from `pos` on into `out`; return the position after it.
+
+    A stream may have several members, which is why the unused bytes are given back. Raises
+    CorruptBatch if it is truncated or `out` grows beyond `size_bytes_max`.
+    """
     pending: Buffer = b""
     while not inflater.eof:
         if not pending:
@@ -145,6 +150,11 @@ def _lz4(data: Buffer, level: int) -> bytes:
 
 
 def _unlz4(data: Buffer, size_bytes_max: int) -> bytes:
+    """Return the content of one lz4 frame; bytes after the frame are ignored.
+
+    Raises CorruptBatch if the frame is damaged, or inflates to more than `size_bytes_max`: it is
+    inflated in chunks, so a small frame cannot fill the memory.
+    """
     import lz4.frame
 
     inflater = lz4.frame.LZ4FrameDecompressor()

@@ -17,6 +17,10 @@ _COMPILED = "_crc32c"
 
 
 def _load() -> Callable[[Buffer], int]:
+    """Return the checksum function of the compiled module, without importing its package.
+
+    If the compiled module is not found, the package itself is imported.
+    """
     package = PathFinder.find_spec("crc32c")
     spec = package and PathFinder.find_spec(_COMPILED, package.submodule_search_locations)
     if spec is None or spec.loader is None:

@@ -86,6 +86,10 @@ class _Converter:
     # ---- to JSON
 
     def struct_to_json(self, value: primitives.Struct, struct: StructSchema) -> dict[str, Json]:
+        """Return the struct as JSON; tagged fields with their defaults are left out.
+
+        Raises an error if a field is set that this version lacks, unless it is ignorable.
+        """
         json: dict[str, Json] = {}
         defaults = self._class(struct)()
         for field in struct.fields:
@@ -120,6 +124,10 @@ class _Converter:
         return self._element_to_json(value, field)
 
     def _element_to_json(self, value: object, field: SchemaField) -> Json:
+        """Return one value that is not null as JSON; bytes and records become base64.
+
+        JSON has no infinity or NaN, so they become text.
+        """
         if isinstance(value, primitives.Struct):
             assert field.struct is not None
             return self.struct_to_json(value, field.struct)
@@ -137,6 +145,10 @@ class _Converter:
     # ---- from JSON
 
     def struct_from_json(self, json: Json, struct: StructSchema) -> primitives.Struct:
+        """Return the struct that the JSON object describes; unknown fields are ignored.
+
+        Raises JsonFormError if a field is missing that is not tagged, or has the wrong type.
+        """
         if not isinstance(json, Mapping):
             raise JsonFormError(f"{struct.name} is not an object: {shortened(json)}")
         value = self._class(struct)()
@@ -150,6 +162,11 @@ class _Converter:
         return value
 
     def normalized(self, json: Json, struct: StructSchema) -> Json:
+        """Return the JSON without the fields that would not be sent in this version.
+
+        These are fields of other versions, and tagged fields with their defaults. Unknown fields
+        stay, so that a comparison finds them.
+        """
         if not isinstance(json, dict):
             return json
         fields = {field.json_name: field for field in struct.fields}
@@ -175,6 +192,7 @@ class _Converter:
         return self.normalized(json, field.struct)
 
     def _from_json(self, json: Json, field: SchemaField, name: str) -> object:
+        """Return the value of a field; `name` is for errors. Raises JsonFormError."""
         if json is None and (field.nullable is not None or field.type == "records"):
             return None
         if not field.is_array:
@@ -184,6 +202,7 @@ class _Converter:
         return [self._element_from_json(element, field, name) for element in json]
 
     def _element_from_json(self, json: Json, field: SchemaField, name: str) -> object:
+        """Return one value of a field that is not null. Raises JsonFormError."""
         if field.struct is not None:
             return self.struct_from_json(json, field.struct)
         value = _scalar_from_json(json, field.type)
@@ -261,6 +280,7 @@ def first_difference(expected: Json, found: Json, path: str = "$") -> str | None
 def _first_difference_in_dicts(
     expected: dict[str, Json], found: dict[str, Json], path: str
 ) -> str | None:
+    """Return a text about the first field that differs, or None; `path` leads to the dict."""
     for name, value in expected.items():
         if name not in found:
             return f"{path}.{name} is missing, expected {shortened(value)}"

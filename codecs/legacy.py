@@ -75,6 +75,10 @@ def _inner_base_offset(header: BatchHeader, last_inner_offset: int) -> int:
 
 
 def _inflate(value: bytes | None, header: BatchHeader, size_bytes_max: int) -> bytes:
+    """Return the messages within a compressed message; raises CorruptBatch.
+
+    In magic 0, clients wrote lz4 frames with a wrong header checksum, which is corrected first.
+    """
     if value is None:
         raise CorruptBatch("a compressed message has no value")
     codec = header.compression
@@ -122,6 +126,10 @@ def _read_message(offset: int, message: bytes, magic: int) -> Record:
 
 
 def _read_bytes(message: bytes, pos: int) -> tuple[bytes | None, int]:
+    """Return the key or value at `pos`, None for null, and the position after it.
+
+    Raises CorruptBatch if the message is too short.
+    """
     if len(message) - pos < _SIZE.size:
         raise CorruptBatch("a message ends within its key or value")
     size: int = _SIZE.unpack_from(message, pos)[0]

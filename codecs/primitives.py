@@ -286,11 +286,16 @@ _SMALL_COUNT = 16  # arrays up to this size (replica lists, partitions) use a pr
 
 
 def _int_array_reader(code: str) -> Callable[[Buffer, int, int, int], tuple[list[int], int]]:
+    """Return a function that reads `count` big-endian integers of the format `code`.
+
+    Formats of small counts are compiled in advance, as most arrays are short.
+    """
     width = struct.calcsize(f">{code}")
     small = [struct.Struct(f">{count}{code}").unpack_from for count in range(_SMALL_COUNT + 1)]
     unpack_from = struct.unpack_from
 
     def read(data: Buffer, pos: int, end: int, count: int) -> tuple[list[int], int]:
+        """Return the integers at `pos` and the position after them; `end` limits them."""
         stop = pos + count * width
         if not pos <= stop <= end:
             raise bad_count(f"{width}-byte integers", count, end - pos)
@@ -412,6 +417,10 @@ def put_compact_records(out: Frame, records: Records) -> None:
 
 
 def _int_array_writer(code: str) -> Callable[[bytearray, Sequence[int]], None]:
+    """Return a function that appends big-endian integers of the format `code`, without a length.
+
+    Formats of small counts are compiled in advance, as most arrays are short.
+    """
     small = [struct.Struct(f">{count}{code}").pack for count in range(_SMALL_COUNT + 1)]
     pack = struct.pack
 

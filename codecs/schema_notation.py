@@ -138,6 +138,8 @@ class ClassNames:
     """
 
     def __init__(self, messages: list[MessageSchema]) -> None:
+        """Choose a class name for each struct: its own, with the message's kind where two
+        differ."""
         self._names: dict[int, str] = {}
         definitions: dict[str, list[StructSchema]] = {}
         for message in messages:
@@ -194,6 +196,10 @@ class _Line:
 
 
 def _outline(text: str, source: str) -> list[_Line]:
+    """Return the lines without indentation, each with its children; comments are dropped.
+
+    `source` is the file name, for errors. Raises an error if a line is indented wrongly.
+    """
     root = _Line("", source)
     ancestors = [root]
     for number, raw in enumerate(text.splitlines(), 1):
@@ -211,6 +217,7 @@ def _outline(text: str, source: str) -> list[_Line]:
 
 
 def _message(line: _Line) -> MessageSchema:
+    """Return the message that a line and its children describe; raises an error with the line."""
     match = _MESSAGE.match(line.text)
     if match is None or match[1] not in KINDS:
         raise line.error("not of the form kind [number] Name, versions A-B[, flexible C+]")
@@ -250,6 +257,7 @@ def _add_members(
 
 
 def _new_struct(message: MessageSchema, line: _Line, name: str) -> StructSchema:
+    """Return a new, empty struct of the message; raises an error if the name is taken."""
     if name in SCALARS:
         raise line.error(f"{name} has no fields")
     if name in message.structs:
@@ -259,6 +267,10 @@ def _new_struct(message: MessageSchema, line: _Line, name: str) -> StructSchema:
 
 
 def _field(line: _Line, base: VersionRange) -> SchemaField:
+    """Return the field that a line describes; raises an error if the line is not of the form.
+
+    `base` are the versions of the struct, which a field has unless it says otherwise.
+    """
     match = _FIELD.match(line.text)
     if match is None:
         raise line.error("not of the form Name: type[?][ = default][, attribute ...]")
@@ -280,6 +292,10 @@ def _field(line: _Line, base: VersionRange) -> SchemaField:
 
 
 def _versions(line: _Line, text: str, base: VersionRange | None) -> VersionRange:
+    """Return the range that a text like `2`, `2-5` or `2+` describes, within `base`.
+
+    `2+` goes up to the last version of `base`. Without `base` it is an error, as is any other text.
+    """
     match = _VERSIONS.match(text)
     if match is None:
         raise line.error(f"{text} is neither a range of versions nor an attribute")

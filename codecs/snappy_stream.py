@@ -58,6 +58,10 @@ def decompress(data: Buffer, size_bytes_max: int) -> bytes:
 
 
 def _inflate_block(block: bytes, size_bytes_max: int) -> bytes:
+    """Return the content of one raw block; raises CorruptBatch if damaged or too large.
+
+    The size in its header is checked before any memory is taken.
+    """
     if _inflated_size_bytes(block) > size_bytes_max:
         raise too_large(size_bytes_max)
     try:

@@ -42,6 +42,10 @@ def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
 def _read_unsigned(
     data: bytes | bytearray | memoryview, pos: int, size_max: int
 ) -> tuple[int, int]:
+    """Return the varint at `pos`, before the zig-zag decoding, and the position after it.
+
+    Raises CorruptBatch if it has more than `size_max` bytes, and IndexError at the end of the data.
+    """
     raw = 0
     for shift in range(0, 7 * size_max, 7):
         byte = data[pos]

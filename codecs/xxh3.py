@@ -69,6 +69,10 @@ def xxh3_64(data: bytes) -> int:
 
 
 def _short(data: bytes, size: int) -> int:
+    """Return the hash of up to 16 bytes, as XXH3 defines it for 0, 1-3, 4-8 and 9-16 bytes.
+
+    The offsets into the secret and the shifts are constants of the algorithm.
+    """
     if size > 8:
         low = _u64(data, 0) ^ _u64(_SECRET, 24) ^ _u64(_SECRET, 32)
         high = _u64(data, size - 8) ^ _u64(_SECRET, 40) ^ _u64(_SECRET, 48)
@@ -99,6 +103,7 @@ def _mix16(data: bytes, at: int, secret_at: int) -> int:
 
 
 def _middle(data: bytes, size: int) -> int:
+    """Return the hash of 17 to 240 bytes; the offsets are constants of the algorithm."""
     total = size * _PRIME64[0]
     if size <= 128:
         for step in reversed(range((size - 1) // 32 + 1)):
@@ -115,6 +120,10 @@ def _middle(data: bytes, size: int) -> int:
 
 
 def _long(data: bytes, size: int) -> int:
+    """Return the hash of more than 240 bytes: eight lanes take in stripes of 64 bytes.
+
+    The start values of the lanes and the offsets are constants of the algorithm.
+    """
     lanes = [
         _PRIME32[2],
         _PRIME64[0],
@@ -141,6 +150,7 @@ def _long(data: bytes, size: int) -> int:
 
 
 def _accumulate(lanes: list[int], data: bytes, at: int, secret_at: int) -> None:
+    """Mix the stripe at `at` of the data into the lanes, with the secret at `secret_at`."""
     values = _LANES.unpack_from(data, at)
     secrets = _LANES.unpack_from(_SECRET, secret_at)
     for lane in range(8):

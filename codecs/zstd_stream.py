@@ -40,6 +40,10 @@ def decompress(data: Buffer, size_bytes_max: int) -> bytes:
 
 
 def _check_frames(source: bytes) -> None:
+    """Raise CorruptBatch unless the bytes are one or more whole frames.
+
+    The library itself takes a truncated last frame without an error.
+    """
     if not source:
         raise CorruptBatch("zstd: there is no frame")
     pos = 0
@@ -70,6 +74,7 @@ def _frame_end(source: bytes, pos: int) -> int:
 
 
 def _skippable_frame_end(source: bytes, pos: int) -> int:
+    """Return the end of the skippable frame at `pos`; raises CorruptBatch if it is none."""
     if len(source) - pos < 2 * _UINT32.size:
         raise CorruptBatch("zstd: the header of a frame is truncated")
     if not _SKIPPABLE_MAGIC_MIN <= _UINT32.unpack_from(source, pos)[0] <= _SKIPPABLE_MAGIC_MAX:

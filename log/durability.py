@@ -52,6 +52,7 @@ class Durability:
         now_ms: int,
         on_disk: bool,
     ) -> None:
+        """Describe a log whose records before `recovery_point` are on disk."""
         self._storage = storage
         self._segments = segments
         self._epochs = epochs
@@ -75,6 +76,11 @@ class Durability:
             raise self._storage.refused(error) from error
 
     def _open(self, end_offset: int, at_close: Sequence[OpenFile] | None) -> Flush:
+        """Return a flush of everything before `end_offset` that is not on disk, its files opened.
+
+        The files are opened on the loop, so a thread can flush them while the log goes on.
+        `at_close` has further files when the log is closed, else it is None. Raises OSError.
+        """
         files, directory, segments = self._storage.files, self._storage.dir, self._segments
         opened = list(at_close or ())
         # From the segment before the recovery point on: a segment that was flushed up to its end

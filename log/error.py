@@ -30,6 +30,10 @@ class LogError(Exception):
         record_errors: Sequence[tuple[int, str]] = (),
         log_start_offset: int = -1,
     ) -> None:
+        """Describe an error; `detail` is for the log, `message` is sent to the client.
+
+        `record_errors` are (index of the record in the batch, message) of refused records.
+        """
         super().__init__(error.name, message or detail)
         self.error = error
         self.detail = detail

@@ -63,6 +63,7 @@ class _Run:
     """
 
     def __init__(self, log: Log, view: memoryview, now_ms: int) -> None:
+        """Begin an empty run at the end of `log`; `view` holds the batches that `add` is given."""
         self._log = log
         self._view = view
         self._now_ms = now_ms
@@ -72,6 +73,11 @@ class _Run:
         self._next_offset = log.log_end_offset
 
     def add(self, position: int, header: BatchHeader) -> None:
+        """Add the batch at `position` of the view; write the run first where a new one must begin.
+
+        A new run begins with each leader epoch and each segment. Raises LogError
+        OFFSET_OUT_OF_RANGE if the batch does not continue the log.
+        """
         first = header.base_offset if header.magic == 2 else header.last_offset
         if first < self._next_offset <= header.last_offset:
             self._begin_within(first)
@@ -106,6 +112,11 @@ class _Run:
             self._next_offset = first
 
     def _must_roll(self, header: BatchHeader) -> bool:
+        """Return whether the batch needs a new segment.
+
+        This is so if the active one, with the run, is full or due, or if the batch is too far from
+        its base offset for an index entry (`RELATIVE_OFFSET_MAX`).
+        """
         log = self._log
         segment = log.segments.active
         size = segment.size_bytes + self._size

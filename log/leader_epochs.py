@@ -43,6 +43,7 @@ class LeaderEpochCache:
     )
 
     def __init__(self, directory: Path, files: Files) -> None:
+        """Begin without epochs; `load` reads the checkpoint in `directory`."""
         self._files = files
         self.path = directory / checkpoints.LEADER_EPOCHS
         self.epochs: list[int] = []

@@ -105,6 +105,7 @@ class Log:
     _epoch: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
+        """Build the parts that need the finished fields, and apply the configs."""
         self.reader = Reader(self.segments, self.storage.files)
         self.rolling = Rolling(self.storage, self.segments, self.producers, self.snapshots)
         self._plain = PlainBatches()

@@ -31,6 +31,7 @@ class Rolling:
         producers: ProducerState,
         snapshots: ProducerSnapshots,
     ) -> None:
+        """Roll the segments of one log; a roll also writes a snapshot of the producers."""
         self._storage = storage
         self._segments = segments
         self._producers = producers

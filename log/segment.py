@@ -78,6 +78,7 @@ class Segment:
         size_bytes: int = 0,
         has_txn_index: bool = False,
     ) -> None:
+        """Describe a segment of `size_bytes` in `directory`; no file is opened or read."""
         self.dir = directory
         self.base_offset = base_offset
         self.files = files

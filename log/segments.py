@@ -49,6 +49,7 @@ class Segments:
         self.active = self._segments[-1]
 
     def remove(self, segment: Segment) -> None:
+        """Remove a segment; if it was the last, the one before becomes the active segment."""
         at = bisect_left(self._bases, segment.base_offset)
         assert self._segments[at] is segment
         del self._segments[at]

@@ -47,6 +47,7 @@ class Storage:
     def __init__(
         self, directory: Path, topic: str, partition: int, files: Files, open_files: OpenFiles
     ) -> None:
+        """Describe the folder of a log, whose pending removals begin empty."""
         self.dir = directory
         self.topic = topic
         self.partition = partition

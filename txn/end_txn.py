@@ -98,6 +98,7 @@ def decide(
 
 
 def _action(current: Transaction, request: EndTransaction) -> _Action | ErrorCode:
+    """Return what a client of transaction version 0 or 1 causes, or the error (no epoch bump)."""
     if request.producer_id != current.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch != current.producer_epoch:
@@ -108,6 +109,11 @@ def _action(current: Transaction, request: EndTransaction) -> _Action | ErrorCod
 
 
 def _action_with_bump(current: Transaction, request: EndTransaction) -> _Action | ErrorCode:
+    """Return what a client of transaction version 2 causes, or the error (KIP-890).
+
+    The first request bumps the epoch, so a repeated one has the previous epoch, or the last epoch
+    of the previous producer id.
+    """
     if current.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     epoch = request.producer_epoch
@@ -128,6 +134,10 @@ def _action_with_bump(current: Transaction, request: EndTransaction) -> _Action 
 def _prepare(
     current: Transaction, request: EndTransaction, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
+    """Return the transaction in its prepared state, or an error if no producer id is in stock.
+
+    A new producer id is taken only if the bump would exceed the largest epoch.
+    """
     version = request.client_transaction_version
     next_producer_id: int | None = NO_PRODUCER_ID
     if version >= EPOCH_BUMP and current.is_epoch_exhausted:

@@ -94,6 +94,11 @@ def _is_valid_producer(current: Transaction, request: ProducerInitialization) ->
 def _initialize(
     current: Transaction, request: ProducerInitialization, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
+    """Return the transaction with a bumped epoch, or the error.
+
+    The epoch that a client expects must be the current one; with the previous epoch the request is
+    a repeated one (KIP-360). When the epochs are used up, the producer gets a new id.
+    """
     expected, timeout_ms = request.expected_epoch, request.timeout_ms
     if expected not in (None, current.producer_epoch):
         if expected == current.last_producer_epoch:

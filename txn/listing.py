@@ -37,6 +37,7 @@ class TransactionFilter:
         )
 
     def wants(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
+        """Return whether the transaction passes every filter; a filter that is None passes all."""
         if self.producer_ids is not None and transaction.producer_id not in self.producer_ids:
             return False
         if self.states is not None and transaction.state not in self.states:

@@ -57,6 +57,7 @@ class TransactionMachine:
     def __init__(
         self, limits: TransactionLimits, producer_ids: ProducerIds, outbox: Ticket
     ) -> None:
+        """Begin without transactional ids; `outbox` takes the markers that are to be written."""
         self.limits = limits
         self.transactions: dict[str, Transaction] = {}
         self._producer_ids = producer_ids
@@ -219,6 +220,10 @@ class TransactionMachine:
     # -- queries
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
+        """Return the answer of DescribeTransactions for one transactional id.
+
+        Errors are in its error code: INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND.
+        """
         described = DescribedTransaction(transactional_id=transactional_id)
         current = self.transactions.get(transactional_id)
         if not transactional_id:
@@ -313,6 +318,7 @@ class TransactionMachine:
 def _check_producer(
     current: Transaction | None, producer_id: int, producer_epoch: int
 ) -> ErrorCode:
+    """Return NONE if the request has the current producer id and epoch, else the error."""
     if current is None or current.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != producer_epoch:
@@ -321,6 +327,7 @@ def _check_producer(
 
 
 def _markers(transactional_id: str, prepared: Transaction) -> Markers:
+    """Return the markers to write for a prepared transaction: commit or abort, and where."""
     return Markers(
         transactional_id,
         prepared.producer_id,

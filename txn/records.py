@@ -55,6 +55,10 @@ class TransactionRecord:
     transaction: Transaction | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
+        """Return key and value; the value is None, a tombstone, if the id was removed.
+
+        Most values have only plain fields and take a faster way.
+        """
         key = KEY_PREFIX + TransactionLogKey(self.transactional_id).encode(0)
         if self.transaction is None:
             return key, None
@@ -84,6 +88,7 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
 
 
 def _decode_value(value: bytes) -> TransactionLogValue:
+    """Return the value of a record; raises UnreadableTransactionRecord at an unknown version."""
     if len(value) < 2:
         raise UnreadableTransactionRecord(f"TransactionLogValue of {len(value)} bytes")
     version = _VERSION.unpack_from(value)[0]
@@ -138,6 +143,7 @@ def _few_partitions(partitions: Partitions) -> bytes | None:
 
 
 def _to_value(transaction: Transaction) -> TransactionLogValue:
+    """Return the transaction in the form of the log; its partitions are null while it is Empty."""
     partitions = None
     if transaction.state is not EMPTY:
         partitions = [
@@ -159,6 +165,9 @@ def _to_value(transaction: Transaction) -> TransactionLogValue:
 
 
 def _from_value(value: TransactionLogValue) -> Transaction:
+    """Return the transaction that the log has; raises UnreadableTransactionRecord at an unknown
+    state.
+    """
     try:
         state = TransactionState(value.transaction_status)
     except ValueError as error:

@@ -189,6 +189,7 @@ class Transaction(NamedTuple):
         )
 
     def _emptied(self, timeout_ms: int, now_ms: int) -> Transaction:
+        """Return the transaction in state Empty: no partitions, no start time."""
         return self._replace(
             state=self._next(EMPTY),
             previous_producer_id=self.producer_id,

@@ -42,6 +42,10 @@ def differing_files() -> list[str]:
 
 
 def main() -> int:
+    """Write the generated files that differ from those on disk; return the exit status.
+
+    With `--check`, write nothing, print the files that differ, and return 1 if there are any.
+    """
     parser = argparse.ArgumentParser(prog="python -m kwire.codecs.generator", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     if parser.parse_args().check:

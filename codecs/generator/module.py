@@ -53,6 +53,7 @@ class _Module:
     """Collects the imports and functions that bodies use.  Equal functions are emitted once."""
 
     def __init__(self, messages: list[MessageSchema]) -> None:
+        """Begin the module of one schema file; `messages` are those that the file describes."""
         self.messages = messages
         self.names = ClassNames(messages)
         self.functions: list[str] = []  # in the order of definition: nested ones first
@@ -75,6 +76,10 @@ class _Module:
         return f"_pack_{format_name(codes)}"
 
     def reader(self, message: MessageSchema, struct: StructSchema, version: int, many: bool) -> str:
+        """Return the name of the function that reads the struct, or `many` of it, in this version.
+
+        The function is generated at the first call; versions with the same text share one.
+        """
         name = self.names.of(struct)
         parameters = "data: Buffer, pos: int, end: int"
         if many:
@@ -89,6 +94,10 @@ class _Module:
         return self._by_struct[key]
 
     def writer(self, message: MessageSchema, struct: StructSchema, version: int, many: bool) -> str:
+        """Return the name of the function that writes the struct, or a list of it, in this version.
+
+        The function is generated at the first call; versions with the same text share one.
+        """
         name = self.names.of(struct)
         argument = f"items: list[{name}]" if many else f"item: {name}"
         role = "write_list" if many else "write"
@@ -100,6 +109,7 @@ class _Module:
         return self._by_struct[key]
 
     def tags_writer(self, message: MessageSchema, struct: StructSchema, version: int) -> str:
+        """Return the name of the function that writes the tagged fields of the struct."""
         key = ("write_tags", id(struct), version)
         if key not in self._by_struct:
             body = tags_body(self, message, struct, version)
@@ -152,6 +162,7 @@ class _Module:
                 self._add_field(out, message, field)
 
     def _add_head(self, out: CodeSource, message: MessageSchema) -> None:
+        """Add the docstring and the constants of a message class."""
         number = _NUMBERS.get(message.kind, "").format(message.number)
         place = f"{number}, " if number else ""
         flexible = message.flexible_since
@@ -164,6 +175,10 @@ class _Module:
         out.add(f"FLEXIBLE_SINCE: ClassVar[int | None] = {message.flexible_since}")
 
     def _add_field(self, out: CodeSource, message: MessageSchema, field: SchemaField) -> None:
+        """Add a field of a dataclass, with a comment that has its Kafka type and versions.
+
+        The comment goes on a line of its own if the line would be too long.
+        """
         default = default_value(field, self.names)
         if default == "[]":
             default = "field(default_factory=list)"
@@ -209,6 +224,7 @@ class _Module:
                 out.add("}")
 
     def add_imports(self, out: CodeSource) -> None:
+        """Add the imports that the generated functions use, and the compiled Struct formats."""
         fields = [
             field
             for message in self.messages

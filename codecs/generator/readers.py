@@ -77,6 +77,7 @@ class _Reader:
     def __init__(
         self, module: Module, message: MessageSchema, struct: StructSchema, version: int
     ) -> None:
+        """Begin the body of the reader of `struct` in one version; it is built in `source`."""
         self.module = module
         self.message = message
         self.struct = struct
@@ -159,6 +160,11 @@ class _Reader:
         self.source.add(f"{_variable(field)}{annotation} = None")
 
     def _read_array(self, field: SchemaField, compact: bool, declared: bool) -> None:
+        """Add the lines that read an array whose length is in `n`.
+
+        A compact length is the count plus 1, and 0 is null. `declared` says that the variable has
+        its default already.
+        """
         count = "n - 1" if compact else "n"
         line = f"{_variable(field)}, pos = {self._array_reader(field, compact)}({{}}, {count})"
         line = line.format("data, pos, end")
@@ -170,6 +176,7 @@ class _Reader:
             self.source.add(line)
 
     def _array_reader(self, field: SchemaField, compact: bool) -> str:
+        """Return the name of the function that reads the elements of the array."""
         if field.struct is not None:
             return self.module.reader(self.message, field.struct, self.version, True)
         if field.type == "string":
@@ -179,6 +186,11 @@ class _Reader:
         return self.module.use(f"read_{INT_ARRAYS[field.type]}")
 
     def _read_nested(self, field: SchemaField, declared: bool) -> None:
+        """Add the lines that read a nested struct.
+
+        A nullable one has a marker before it: a varint in a tagged field, else a byte, which is
+        negative for null.
+        """
         assert field.struct is not None
         reader = self.module.reader(self.message, field.struct, self.version, False)
         line = f"{_variable(field)}, pos = {reader}(data, pos, end)"
@@ -244,6 +256,10 @@ class _Reader:
                 self._read_one_tag(tagged)
 
     def _read_one_tag(self, tagged: list[SchemaField]) -> None:
+        """Add the branches that read a field by its tag.
+
+        A tag that the struct has only in other versions is refused; an unknown tag is skipped.
+        """
         source, use = self.source, self.module.use
         branch = "if"
         for field in tagged:

@@ -81,6 +81,7 @@ def response_header_version(key: int, version: int) -> int:
 
 
 def registry_text(files: dict[str, list[MessageSchema]]) -> str:
+    """Return the text of `messages/__init__.py`; `files` has the messages of each module."""
     modules = {message.name: name.replace("/", ".") for name in files for message in files[name]}
     names = {request.number: _api_name(request) for request in _requests(files)}
     return _fill(
@@ -91,6 +92,7 @@ def registry_text(files: dict[str, list[MessageSchema]]) -> str:
 
 
 def api_keys_text(files: dict[str, list[MessageSchema]]) -> str:
+    """Return the text of `api_keys.py`: the number and first flexible version of each API."""
     requests = _requests(files)
     members = [f"{snake_case(_api_name(each)).upper()} = {each.number}" for each in requests]
     flexible = [

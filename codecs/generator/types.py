@@ -85,6 +85,7 @@ def default_value(field: SchemaField, names: ClassNames) -> str:
 
 
 def _literal(field: SchemaField) -> str:
+    """Return the default of a scalar field as Python source."""
     text = field.default or ""
     if field.type == "bool":
         return text.capitalize()
@@ -118,6 +119,10 @@ def size_min(message: MessageSchema, struct: StructSchema, version: int) -> int:
 
 
 def _field_size_min(message: MessageSchema, field: SchemaField, version: int, compact: bool) -> int:
+    """Return the fewest bytes that the field takes on the wire.
+
+    A length takes 1 byte if it is compact, else 2 for a string and 4 for the rest.
+    """
     if field.is_array or field.type in ("bytes", "records"):
         return 1 if compact else 4
     if field.type == "string":

@@ -38,6 +38,10 @@ class _Writer:
     def __init__(
         self, module: Module, message: MessageSchema, struct: StructSchema, version: int
     ) -> None:
+        """Begin the body of the writer of `struct` in one version; it is built in `source`.
+
+        `out` is the variable that the generated code writes to.
+        """
         self.module = module
         self.message = message
         self.struct = struct
@@ -48,6 +52,10 @@ class _Writer:
         self.pending: list[tuple[str, str]] = []  # format and expression of fixed-size values
 
     def write_struct(self) -> None:
+        """Add the body of the function that writes the struct: untagged fields, then tags.
+
+        A flexible struct without tagged fields ends with the byte 0, their count.
+        """
         self._refuse_absent()
         present = [field for field in self.struct.fields if self.version in field.versions]
         start = len(self.source.lines)
@@ -64,6 +72,10 @@ class _Writer:
             self.source.add("pass")
 
     def _refuse_absent(self) -> None:
+        """Add lines that raise if a field is set which this version lacks.
+
+        Fields that the schema calls ignorable are left out silently.
+        """
         for field in self.struct.fields:
             if self.version in field.versions or field.ignorable:
                 continue
@@ -112,6 +124,10 @@ class _Writer:
         self.source.add("):")
 
     def write_tags(self) -> None:
+        """Add the body of the function that writes the tagged fields, in the order of their tags.
+
+        A field with its default value is not sent.
+        """
         source = self.source
         source.add("tags: list[tuple[int, Frame]] = []")
         present = [field for field in self.struct.fields if self.version in field.versions]
@@ -132,6 +148,10 @@ class _Writer:
         source.add(f"{self.module.use('put_tags')}(out, tags)")
 
     def _flush(self) -> None:
+        """Add one call that packs all pending values of fixed size, if there are any.
+
+        The format "x" is the zero byte of an empty tag section; alone it needs no struct.
+        """
         if not self.pending:
             return
         codes = "".join(code for code, _ in self.pending)
@@ -144,6 +164,8 @@ class _Writer:
             self.source.call(f"{self.out} += {self.module.pack(codes)}(", values, ")")
 
     def _write(self, field: SchemaField) -> None:
+        """Add the lines that write the field with its length or null; scalars are only
+        collected."""
         compact = self.flexible and not field.rigid
         value = f"item.{field.attribute}"
         nullable = field.is_nullable(self.version)
@@ -165,6 +187,11 @@ class _Writer:
             self._flush()
 
     def _write_null(self, field: SchemaField, compact: bool) -> None:
+        """Add the line that writes null: 0 if compact or tagged, else -1 in the length's size.
+
+        A nested struct has a marker of one byte. The number 92 is a backslash: the generated code
+        has an escape for the byte 255.
+        """
         if field.struct is not None and not field.is_array:
             self.source.add(f"{self.out}.append({0 if field.tag is not None else 255})")
         elif compact:
@@ -174,6 +201,7 @@ class _Writer:
             self.source.add(f'{self.out} += b"{chr(92)}xff" * {size}')
 
     def _write_present(self, field: SchemaField, value: str, compact: bool) -> None:
+        """Add the lines that write a value that is not null, its length first."""
         if field.is_array:
             self._write_array(field, value, compact)
         elif field.struct is not None:
@@ -195,6 +223,11 @@ class _Writer:
             self.source.add(f"{put}({self.out}, {value})")
 
     def _write_length(self, length: str, codes: str, compact: bool, long: str) -> None:
+        """Add the lines that write a length; `codes` is its format if it is not compact.
+
+        A compact length is a varint of the length plus 1: one byte below 128, else the function
+        `long` writes it.
+        """
         if not compact:
             self.pending.append((codes, length))
             self._flush()
@@ -207,6 +240,7 @@ class _Writer:
             self.source.add(f"{self.module.use(long)}({self.out}, n)")
 
     def _write_array(self, field: SchemaField, value: str, compact: bool) -> None:
+        """Add the lines that write an array: its length, then its elements by one call."""
         self._write_length(f"len({value})", "i", compact, "put_varint")
         if field.struct is not None:
             writer = self.module.writer(self.message, field.struct, self.version, True)

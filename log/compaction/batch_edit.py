@@ -100,6 +100,10 @@ def _max_timestamp(header: BatchHeader, kept: list[ScannedRecord]) -> int:
 
 
 def _assemble(header: BatchHeader, inner: bytes) -> bytearray:
+    """Return the whole batch: the header with the new length and CRC, then `inner` compressed.
+
+    `inner` holds the uncompressed records. The codec is the one in the attributes of `header`.
+    """
     codec = Compression(header.attributes & CODEC_MASK)
     payload = inner if codec is Compression.NONE else compress(codec, inner)
     out = bytearray(HEADER_SIZE)

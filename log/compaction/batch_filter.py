@@ -57,6 +57,12 @@ class BatchFilter:
     def __init__(
         self, task: CleaningTask, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> None:
+        """Prepare the filter of one round.
+
+        `offsets` has the last offset of each key of the dirty part; `transactions` is filled by the
+        caller, segment by segment. Tombstones and markers that get a delete horizon now are removed
+        `delete.retention.ms` later.
+        """
         self._offsets = offsets
         self._transactions = transactions
         self._now_ms = task.now_ms
@@ -102,6 +108,11 @@ class BatchFilter:
     # Magic 2
 
     def _control(self, data: bytes, at: int, header: BatchHeader) -> Bytes:
+        """Return what stays of a control batch of magic 2; empty if it goes.
+
+        A marker stays while records of its transaction are left. When none is left, it first gets a
+        delete horizon (stored as the base timestamp), and a later round removes it after that time.
+        """
         marker, has_record = marker_at(data, at, header)
         if not has_record:
             return _NOTHING
@@ -115,6 +126,11 @@ class BatchFilter:
         return batch_edit.with_horizon(header, inner, kept, self._horizon_ms)
 
     def _data(self, data: bytes, at: int, header: BatchHeader) -> Bytes:
+        """Return what stays of a data batch of magic 2; empty if no record stays.
+
+        The cheap tests come first: by offsets alone, then by keys without a copy of the records.
+        Only the last way decides on each record.
+        """
         if not header.records_count:
             return _NOTHING
         if not header.has_delete_horizon and self._offsets.decides_by_offset(
@@ -169,6 +185,11 @@ class BatchFilter:
         )
 
     def _stays(self, header: BatchHeader, entry: ScannedRecord) -> bool:
+        """Return whether the record stays: the last of its key, with a value or a live tombstone.
+
+        A tombstone stays until its batch has a delete horizon and that time has passed. Behind the
+        end of the offset map nothing was examined, so tombstones stay there.
+        """
         offset = header.base_offset + entry.offset_delta
         if not self._is_last(entry.key, offset):
             return False
@@ -184,6 +205,10 @@ class BatchFilter:
     def _legacy(
         self, data: bytes, at: int, header: BatchHeader, *, legacy_deletes_stay: bool
     ) -> Bytes:
+        """Return a batch of magic 2 with the records that stay of a batch of magic 0 or 1.
+
+        Empty if none stays. Tombstones go at once, unless `legacy_deletes_stay`.
+        """
         check_crc(data, at, header)
         kept = [
             record

@@ -24,6 +24,10 @@ class CleanedSegment:
     def __init__(
         self, directory: Path, base_offset: int, files: Files, index_interval_bytes: int
     ) -> None:
+        """Create the empty `.cleaned` files; files of an earlier attempt are removed.
+
+        `base_offset` is that of the first segment that is replaced. Raises OSError.
+        """
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self.base_offset = base_offset

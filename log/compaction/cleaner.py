@@ -31,6 +31,10 @@ class Cleaner:
     """Creates cleaning rounds, at most one at a time for each log."""
 
     def __init__(self, dirs: LogDirs, maintenance: Maintenance) -> None:
+        """Clean the logs of `dirs`; `maintenance` writes the checkpoint of the cleaner.
+
+        `start_worker` starts a cleaning process; tests replace it.
+        """
         self._dirs = dirs
         self._maintenance = maintenance
         dirs.on_gone = self._forget
@@ -62,6 +66,11 @@ class Cleaner:
         return found
 
     def _examine(self, log: Log, high_watermark: int, now_ms: int) -> Cleanable | None:
+        """Return how dirty the log is, or None if it cannot be cleaned now.
+
+        A disk error is reported to the log's storage. After a corrupt batch the cleaner gives up on
+        this log.
+        """
         if log.offline:
             return None
         try:

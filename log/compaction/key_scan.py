@@ -100,6 +100,10 @@ def _scan_numbered(  # noqa: C901 - the hot loop, short varints in line: calls w
 
 
 def _scan_gapped(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys:
+    """Return the keys of a batch whose offsets have gaps or whose records may lack keys.
+
+    It is the slow, general way: it reads the offset delta of every record.
+    """
     found = [
         entry for entry in entries(data, pos, end, header.records_count) if entry.key is not None
     ]

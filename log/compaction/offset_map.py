@@ -44,6 +44,10 @@ class OffsetMap:
                  "keys")  # fmt: skip
 
     def __init__(self, end_offset: int, bytes_max: int) -> None:
+        """Begin an empty map for the records before `end_offset`, of at most `bytes_max` bytes.
+
+        Batches are added backwards, so `first_offset` begins at the end and falls.
+        """
         self.end_offset = end_offset
         self.first_offset = end_offset
         self.keys: set[bytes] = set()
@@ -87,6 +91,10 @@ class OffsetMap:
             self._note(fresh, last)
 
     def _note(self, fresh: set[bytes], last: dict[bytes, int]) -> None:
+        """Add the keys in `fresh`, which are new to the map; `last` has the last offset of each
+        key. Offsets are appended in falling order, as batches come backwards; `freeze` reverses the
+        list. The memory is estimated from the mean length of the keys.
+        """
         self.keys |= fresh
         offsets: Iterable[int] = last.values()
         if len(fresh) < len(last):

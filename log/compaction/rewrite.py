@@ -37,6 +37,7 @@ def clean(task: CleaningTask, files: Files) -> Iterator[Answer]:
 
 class _Rewriting:
     def __init__(self, task: CleaningTask, files: Files) -> None:
+        """Prepare a pass: nothing is read yet."""
         self.task = task
         self.files = files
         self.throttle = Throttle(task.bytes_per_second)
@@ -45,6 +46,11 @@ class _Rewriting:
         self.bytes_written = 0
 
     def run(self) -> Iterator[Answer]:
+        """Yield the answer for each group of segments that was cleaned, then PassDone.
+
+        The caller swaps the segments of a group before it asks for the next. Raises OSError and
+        CorruptBatch.
+        """
         self._remove_leftovers()
         began = time.monotonic()
         note_keys(self.task, self.source, self.offsets)
@@ -117,6 +123,11 @@ class _Rewriting:
         transactions: CleanedTransactions,
         horizon_ns: int,
     ) -> Answer:
+        """Write one cleaned segment in place of the segments in `group`, and return its answer.
+
+        The segments are given by their base offsets. Tombstones of magic 0 and 1 stay if their
+        segment was modified after `horizon_ns`. On any error the new files are removed.
+        """
         task = self.task
         segment = CleanedSegment(
             Path(task.directory), group[0], self.files, task.index_interval_bytes
@@ -195,6 +206,11 @@ def _note_segment(
 
 
 def _keys(data: bytes, at: int, header: BatchHeader) -> BatchKeys:
+    """Return the keys of the batch at `at` with their offsets; records without a key are left out.
+
+    Raises CorruptBatch. `has_nulls` is False for magic 0 and 1, because `BatchFilter` examines each
+    of their records anyway.
+    """
     if header.magic == 2:
         inner, start, end = records_of(data, at, header)
         return scan_keys(inner, start, end, header)

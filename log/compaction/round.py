@@ -48,6 +48,11 @@ class CleaningRound:
         worker: Worker | None,
         now_ms: int,
     ) -> None:
+        """Prepare the round; `worker` is an idle cleaning process, or None to start one.
+
+        `done_to` is the offset up to which the log was cleaned, None before the end. The round ends
+        early if the log was truncated since: its generation differs then.
+        """
         self.log = part.log
         self.worker = worker
         self.done_to: int | None = None
@@ -89,6 +94,10 @@ class CleaningRound:
                 self.log.cancel_swap()
 
     def _pass(self, task: CleaningTask) -> Iterator[Job]:
+        """Yield the jobs of one pass: begin the task, then wait for each answer and handle it.
+
+        Raises the error that the cleaning process reports.
+        """
         self._sources = {
             segment.base_offset: segment
             for segment in self.log.segments
@@ -122,6 +131,12 @@ class CleaningRound:
         self._answer = self.worker.answer()
 
     def _swap(self, cleaned: GroupCleaned, sources: list[Segment]) -> Iterator[Job]:
+        """Yield the jobs that replace `sources` by the cleaned segment.
+
+        Raises Dropped if the segments went away in the meantime, or if a rename failed. The check
+        is repeated after the job, because the loop may have changed the log while the thread did
+        the fsync.
+        """
         swap = Swap(self.log, cleaned, sources)
         try:
             self._check(sources)
@@ -156,6 +171,10 @@ class CleaningRound:
             raise Dropped("the segments that it was to clean were removed")
 
     def _task(self, end_offset: int) -> CleaningTask:
+        """Return what the cleaning process has to know for a pass up to `end_offset`.
+
+        It is a copy of the state: the process shares no memory with the broker.
+        """
         log, part, config = self.log, self._part, self.log.config
         sources = [s for s in log.segments if s.base_offset < part.upper_bound]
         self._check_indexes(sources)
@@ -189,6 +208,7 @@ class CleaningRound:
             raise Corrupt(str(error)) from error
 
     def _report(self, done: PassDone) -> None:
+        """Log how many keys and bytes the pass had, and how long it took."""
         _logger.info(
             "cleaned %r from %d on: %d keys; %d bytes read, %d written; %d ms for the keys, "
             "%d ms for the rest",

@@ -29,6 +29,10 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Allow `bytes_per_second`, which may be 0 or infinite; tests pass clock and sleep.
+
+        The lower bound only avoids a division by zero.
+        """
         self._seconds_per_byte = 1 / max(bytes_per_second, 1e-300)
         self._clock = clock
         self._sleep = sleep
@@ -46,6 +50,7 @@ class CleaningSource:
     """The segments of one log, as they were when the round began."""
 
     def __init__(self, task: CleaningTask, files: Files, throttle: Throttle) -> None:
+        """Read the segments of `task`; every read is counted in `throttle` and `bytes_read`."""
         self._directory = Path(task.directory)
         self._files = files
         self._throttle = throttle
@@ -140,6 +145,8 @@ class CleaningSource:
         return found
 
     def _index(self, base_offset: int) -> TxnIndex:
+        """Return the transaction index of a segment, which is read once; empty if it has no
+        file."""
         index = self._indexes.get(base_offset)
         if index is None:
             path = self.path(base_offset, names.TXN_INDEX)

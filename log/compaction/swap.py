@@ -85,6 +85,10 @@ class Swap:
             self.log.storage.failed(error)
 
     def _segment(self, now_ms: int) -> Segment:
+        """Return the new segment, with its maximum timestamp known: nothing is read.
+
+        It has the base offset of the first source. Its age for `segment.ms` begins at `now_ms`.
+        """
         log, cleaned = self.log, self.cleaned
         segment = Segment(
             log.dir,

@@ -33,6 +33,10 @@ class WorkerProcess:
     """A worker in its own process, so that the loop keeps its interpreter and its core."""
 
     def __init__(self) -> None:
+        """Start the process; raises OSError if the system cannot.
+
+        `-P` keeps the working directory out of the module search path.
+        """
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "kwire.log.compaction.worker"],
             stdin=subprocess.PIPE,
@@ -51,6 +55,10 @@ class WorkerProcess:
         pipe.flush()
 
     def answer(self) -> Answer:
+        """Wait for the next answer and return it; may block for long.
+
+        Raises ChildProcessError if the process ended without one.
+        """
         pipe = self._process.stdout
         assert pipe is not None
         line = pipe.readline()
@@ -59,6 +67,7 @@ class WorkerProcess:
         return decode_answer(line)
 
     def stop(self) -> None:
+        """Kill the process, wait for its end, and close both pipes."""
         process = self._process
         process.kill()
         process.wait()

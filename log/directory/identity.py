@@ -79,6 +79,7 @@ def _look(directory: LogDir) -> _Found:
 
 
 def _check_node(found: Iterable[_Found], node_id: int) -> None:
+    """Raise LogDirError if a directory belongs to another node than `node_id`."""
     for each in found:
         if each.known is not None and each.known.node_id != node_id:
             raise LogDirError(
@@ -112,6 +113,11 @@ def _log_recovery(each: _Found, cluster_id: str | None, new_cluster_id: str) -> 
 def _wanted(
     known: MetaProperties | None, node_id: int, cluster_id: str, *, zookeeper: bool
 ) -> MetaProperties:
+    """Return the properties that the directory should have, given those that it has.
+
+    A directory keeps its version and its id. A new one has version 0 with ZooKeeper, else 1; an id
+    is made only from version 1 on.
+    """
     version = known.version if known is not None else 0 if zookeeper else 1
     directory_id = known.directory_id if known is not None else None
     if directory_id is None and version > 0:

@@ -56,6 +56,7 @@ class KraftLog:
             self._log.flush()
 
     def _append(self, batch: list[Record], now_ms: int) -> None:
+        """Append the records as one batch in the newest leader epoch, 0 in an empty log."""
         self._log.append(
             build(batch),
             leader_epoch=max(self._log.epochs.latest_epoch, 0),

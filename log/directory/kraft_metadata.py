@@ -136,6 +136,7 @@ class KraftMetadata:
             self._apply_of_cluster(record)
 
     def _apply_of_access(self, record: Message | Registration) -> None:
+        """Apply a record of ACLs, SCRAM credentials, delegation tokens or quotas; ignore others."""
         if isinstance(record, AccessControlEntryRecord):
             self.acls[record.id] = record
         elif isinstance(record, RemoveAccessControlEntryRecord):
@@ -152,6 +153,7 @@ class KraftMetadata:
             self._set_quota(record)
 
     def _apply_of_cluster(self, record: Message | Registration) -> None:
+        """Apply a record of producer ids, features or registrations; pass others on."""
         if isinstance(record, ProducerIdsRecord):
             self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
         elif isinstance(record, FeatureLevelRecord):
@@ -162,6 +164,7 @@ class KraftMetadata:
             self._apply_of_access(record)
 
     def _set_quota(self, record: ClientQuotaRecord) -> None:
+        """Set or remove one quota of an entity; an entity without quotas is removed."""
         entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
         values = self.quotas.setdefault(entity, {})
         if record.remove:
@@ -172,6 +175,10 @@ class KraftMetadata:
             del self.quotas[entity]
 
     def _set_config(self, record: ConfigRecord) -> None:
+        """Set one config of a resource; a null value removes it.
+
+        A config that a topic's earlier namesake left behind does not count any more then.
+        """
         key = record.resource_type, record.resource_name
         if record.resource_type == TOPIC:
             self.leftovers.get(record.resource_name, {}).pop(record.name, None)
@@ -187,6 +194,10 @@ class KraftMetadata:
             self.voters = {voter.voter_id for voter in voters}
 
     def _remove(self, topic_id: bytes) -> None:
+        """Remove a topic with its partitions; its configs become `leftovers`.
+
+        A new topic of the same name may come later in the log.
+        """
         name = self._names.pop(topic_id)
         del self.topics[name]
         del self.partitions[topic_id]
@@ -196,6 +207,7 @@ class KraftMetadata:
 
 
 def _state(record: PartitionRecord) -> KraftPartition:
+    """Return the state of a new partition, as PartitionRecord has it."""
     return KraftPartition(
         record.leader,
         record.leader_epoch,
@@ -206,6 +218,10 @@ def _state(record: PartitionRecord) -> KraftPartition:
 
 
 def _change(state: KraftPartition, record: PartitionChangeRecord) -> None:
+    """Apply PartitionChangeRecord to a partition; its null fields change nothing.
+
+    Every change adds 1 to the partition epoch; a change of the leader adds 1 to the leader epoch.
+    """
     if record.leader != _NO_LEADER_CHANGE:
         state.leader = record.leader
         state.leader_epoch += 1
@@ -267,6 +283,10 @@ def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _read_part(path: Path, start: int, files: Files, metadata: KraftMetadata) -> None:
+    """Apply the records from offset `start` on of one segment or snapshot file.
+
+    Raises OSError and CorruptBatch.
+    """
     file = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     for _, header, batch in scan.batches(files, file, 0, files.size(file)):
         if header.last_offset < start:

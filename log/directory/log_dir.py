@@ -96,6 +96,7 @@ class LogDir:
     """One log directory, locked for this process from `open` until `unlock`."""
 
     def __init__(self, path: Path, files: Files) -> None:
+        """Describe the directory at `path`; nothing is read or locked yet."""
         self.path = path
         self.files = files
         self._lock = FolderLock(path, files)
@@ -218,6 +219,11 @@ class LogDir:
         return path
 
     def rename_folder(self, path: Path, name: str) -> Path:
+        """Rename a folder of this directory, make the new name durable, and return its path.
+
+        Raises OSError. If only the fsync fails for want of space or the like, it is logged: the
+        rename is done.
+        """
         target = self.path / name
         self.files.rename(path, target)
         try:

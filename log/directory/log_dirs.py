@@ -38,6 +38,7 @@ class LogDirs:
     """
 
     def __init__(self, settings: SharedLogSettings, clock: Callable[[], int]) -> None:
+        """Begin without directories; `open` adds them. `clock` returns the time in ms."""
         self.settings = settings
         self.clock = clock
         self.logs: dict[TopicPartition, Log] = {}

@@ -84,6 +84,11 @@ class LogManager:
         files: Files | None = None,
         closing_threads_max: int = CLOSING_THREADS_MAX,
     ) -> None:
+        """Lock and open the log directories; `load` then loads their logs.
+
+        `defaults` are the configs of a log whose topic sets none. `intervals` are those of the
+        background work.
+        """
         self.closing_threads_max = closing_threads_max
         self.defaults = defaults
         self.clock = clock
@@ -169,6 +174,12 @@ class LogManager:
         config_for: Callable[[str], LogConfig],
         topic_id_of: Callable[[str], bytes | None] | None,
     ) -> None:
+        """Load each log of one directory, and take over its checkpoints.
+
+        `topic_id_of` returns the id of a topic, None if the topic does not exist; it is None itself
+        if ids are not known. A folder of another topic with the same name is set aside. Checkpoint
+        lines of partitions without a folder are dropped. Raises OSError.
+        """
         clean = directory.take_clean_shutdown()
         lines = {name: directory.read_checkpoint(name) for name in OF_PARTITIONS}
         for name in directory.folders():
@@ -383,6 +394,10 @@ class LogManager:
         self.dirs.unlock()
 
     def _close_dir(self, directory: LogDir) -> None:
+        """Flush and close the logs of a directory, then mark its clean stop.
+
+        The marker comes last: it says that all the rest is on disk. Raises OSError.
+        """
         from kwire.log.upkeep import closing
 
         closing.close_all(self.dirs.logs_in(directory), self.closing_threads_max)

@@ -74,6 +74,9 @@ def _needed(fields: Mapping[str, str], key: str) -> str:
 
 
 def write(files: Files, directory: Path, properties: MetaProperties) -> None:
+    """Replace the file of a directory atomically; properties that are None are left out. Raises
+    OSError.
+    """
     fields = {
         "version": properties.version,
         _NODE_ID_KEYS[properties.version]: properties.node_id,

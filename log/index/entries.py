@@ -31,6 +31,10 @@ class Index:
     def __init__(
         self, path: Path | str, base_offset: int, files: Files, entry: Struct, key: Struct
     ) -> None:
+        """Describe the index file at `path`, which is read at the first use.
+
+        `entry` packs an entry; `key` unpacks only the value by which entries are sorted.
+        """
         self._path = str(path)  # a Path takes several times the memory, and most are never used
         self.base_offset = base_offset
         self.entry = entry

@@ -51,6 +51,7 @@ class TxnIndex:
     def __init__(
         self, path: Path | str, base_offset: int, files: Files, *, exists: bool = False
     ) -> None:
+        """Describe the index file at `path`, which is read at the first use, if it `exists`."""
         self._path = str(path)
         self.base_offset = base_offset
         self.exists = exists
@@ -102,6 +103,10 @@ class TxnIndex:
         self._save_if_there_is_room()
 
     def _save_if_there_is_room(self) -> None:
+        """Save the entries; a lack of space is logged only, and a later save tries again.
+
+        Raises other OSErrors.
+        """
         try:
             self.save()
         except OSError as error:

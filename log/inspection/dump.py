@@ -65,6 +65,10 @@ def is_readable(path: Path) -> bool:
 
 
 def _batches(path: Path, of_record: OfRecord | None) -> Iterator[Entry]:
+    """Yield each batch of a segment file, and its records if `of_record` describes them.
+
+    Raises CorruptFile at bytes that are no batch. A wrong CRC is an entry's value, no error.
+    """
     file = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     size_bytes = _FILES.size(file)
     end = 0
@@ -87,6 +91,7 @@ def _batches(path: Path, of_record: OfRecord | None) -> Iterator[Entry]:
 
 
 def _of_batch(position: int, header: BatchHeader, batch: bytes) -> Entry:
+    """Return the header of a batch as plain values; those of a producer only if it has one."""
     try:
         check_crc(batch, 0, header)
         crc_holds = True
@@ -135,6 +140,7 @@ def _txn_index(path: Path) -> Iterator[Entry]:
 
 
 def _snapshot(path: Path) -> Iterator[Entry]:
+    """Yield each producer of a producer snapshot file; raises CorruptFile."""
     for entry in producer_snapshot.decode(path.read_bytes()):
         yield {
             "producer_id": entry.producer_id,
@@ -155,6 +161,10 @@ def _base_offset(path: Path) -> int:
 
 
 def _checkpoint(path: Path) -> Iterator[Entry]:
+    """Yield each line of a checkpoint file; raises CorruptFile.
+
+    `leader-epoch-checkpoint` has epochs, all other checkpoints have partitions with offsets.
+    """
     if path.name == checkpoints.LEADER_EPOCHS:
         for epoch, offset in checkpoints.decode_epochs(path.read_bytes()):
             yield {"epoch": epoch, "start_offset": offset}
@@ -169,6 +179,7 @@ def _topic_id(path: Path) -> Iterator[Entry]:
 
 
 def _identity(path: Path) -> Iterator[Entry]:
+    """Yield the one entry of `meta.properties`; raises LogDirError if it cannot be understood."""
     properties = meta_properties.read(_FILES, path.parent)
     assert properties is not None, path
     yield {

@@ -89,6 +89,10 @@ class Inspector:
         return self._next_offset
 
     def _read_epochs(self, path: Path) -> list[tuple[int, int]] | None:
+        """Return (epoch, start offset) of each line, None if there is no readable file.
+
+        Notes lines out of order.
+        """
         try:
             epochs = checkpoints.decode_epochs(path.read_bytes())
         except FileNotFoundError:
@@ -159,6 +163,10 @@ class Inspector:
             self.note(path, f"position {position}", f"{error} ({left} bytes cannot be read)")
 
     def _check_epoch(self, path: Path, position: int, header: BatchHeader) -> None:
+        """Note a batch with an older leader epoch than before, or another than the checkpoint's.
+
+        Magic 0 and 1 have no epochs.
+        """
         epoch = header.partition_leader_epoch
         if header.magic < 2 or epoch < 0:
             return
@@ -175,6 +183,11 @@ class Inspector:
     def _check_records(
         self, path: Path, position: int, header: BatchHeader, batch: memoryview
     ) -> None:
+        """Count the records of a batch; note unreadable records and wrong offsets.
+
+        For magic 0 and 1 any offset up to the batch's last one is right: the header has no first
+        offset.
+        """
         expected = header.base_offset if header.magic >= 2 else -1
         count = 0
         try:
@@ -239,6 +252,10 @@ class Inspector:
             self._check_checkpoint(directory / name, ends)
 
     def _check_checkpoint(self, path: Path, ends: dict[tuple[str, int], int]) -> None:
+        """Note each offset of a checkpoint above the log end offset of its partition.
+
+        `ends` has the log end offsets; partitions that it lacks are not checked.
+        """
         try:
             offsets = checkpoints.read_offsets(_FILES, path)
         except CorruptFile as error:
@@ -269,6 +286,7 @@ class _OffsetEntries:
     """Walks the offset index along with the batches."""
 
     def __init__(self, inspector: Inspector, path: Path, base_offset: int) -> None:
+        """Open the offset index at `path`; note it if it is missing or not in order."""
         self._inspector = inspector
         self._path = path
         self._index = OffsetIndex(path, base_offset, _FILES)
@@ -281,6 +299,10 @@ class _OffsetEntries:
                 inspector.note(path, f"entry {number}", f"{after} comes after {before}")
 
     def batch(self, position: int, header: BatchHeader) -> None:
+        """Check the entries that point to this batch; batches come in the order of the log.
+
+        Notes entries that point into the middle of a batch or have an offset before its first.
+        """
         while self._number < self._index.count:
             offset, points_to = self._index.at(self._number)
             if points_to > position:
@@ -305,6 +327,7 @@ class _TimeEntries:
     """Walks the time index along with the batches."""
 
     def __init__(self, inspector: Inspector, path: Path, base_offset: int) -> None:
+        """Open the time index at `path`; note it if it is missing or not in order."""
         self._inspector = inspector
         self._path = path
         self._index = TimeIndex(path, base_offset, _FILES)
@@ -318,6 +341,10 @@ class _TimeEntries:
                 inspector.note(path, f"entry {number}", f"{after} comes after {before}")
 
     def batch(self, header: BatchHeader) -> None:
+        """Check the entries up to this batch; batches come in the order of the log.
+
+        Each entry must have the largest timestamp of all records up to its offset.
+        """
         self._largest = max(self._largest, header.max_timestamp)
         while self._number < self._index.count:
             timestamp, offset = self._index.at(self._number)

@@ -58,6 +58,7 @@ class ProducerEntry:
         txn_first_offset: int = -1,
         batches: list[WrittenBatch] | None = None,
     ) -> None:
+        """Describe a producer; -1 means unknown, for the transaction: none is ongoing."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
@@ -95,6 +96,7 @@ class ProducerEntry:
             self.next_sequence = 0
 
     def add(self, epoch: int, batch: WrittenBatch) -> None:
+        """Note a batch that was written; the oldest is forgotten beyond `BATCHES_KEPT`."""
         self.set_epoch(epoch)
         batches = self.batches
         if len(batches) == BATCHES_KEPT:

@@ -34,6 +34,7 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
+    """Return the bytes of a snapshot file, in Kafka's format, sorted by producer id."""
     packed = [
         _ENTRY.pack(
             entry.producer_id,
@@ -78,6 +79,10 @@ def _entry(
     coordinator_epoch: int,
     txn_first_offset: int,
 ) -> ProducerEntry:
+    """Return the producer of one entry of a snapshot file.
+
+    A negative last offset means that it has no batches, only an epoch or a marker.
+    """
     batches = None
     if last_offset >= 0:
         batches = [WrittenBatch(last_sequence, last_offset, offset_delta, timestamp)]

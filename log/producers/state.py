@@ -85,6 +85,10 @@ class ProducerState:
         *,
         verify_transactions: bool = True,
     ) -> None:
+        """Begin without producers; `verify_transactions` asks for KIP-890's verification.
+
+        Producers that wrote nothing for `expiration_ms` are forgotten.
+        """
         self.expiration_ms = expiration_ms
         self.verify_transactions = verify_transactions
         self.entries: dict[int, ProducerEntry] = {}
@@ -296,6 +300,8 @@ class ProducerState:
     def _note_marker(
         self, header: BatchHeader, offset: int, marker: EndTxnMarker, entry: ProducerEntry
     ) -> CompletedTxn | None:
+        """End the producer's transaction at its marker; return it, None if it has no records
+        here."""
         first_offset = entry.txn_first_offset
         entry.set_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch

@@ -16,6 +16,9 @@ class Verification:
     def __init__(
         self, now_ms: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> None:
+        """Begin a verification for a producer's epoch; `sequence` is of the batch that asked for
+        it.
+        """
         self.created_ms = now_ms
         self.lowest_sequence = sequence
         self.epoch = epoch

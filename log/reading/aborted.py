@@ -51,6 +51,12 @@ def ensure_checked(
 
 
 def _fits(segments: Segments, segment: Segment, entry: AbortedTxn, *, compacted: bool) -> bool:
+    """Return whether the log agrees with the entry of the transaction index.
+
+    The abort marker must be at its last offset, of its producer, and a batch of the producer must
+    begin at its first offset. The last stable offset must be one that the log can have had. In a
+    `compacted` log batches may have gone.
+    """
     found = segment.find(entry.last_offset)
     if found is None or found[1].base_offset > entry.last_offset:
         return False

@@ -24,6 +24,7 @@ class ColdLookup:
     __slots__ = ("_base_offset", "_files", "_index_path", "_log_path", "_offset", "_size_bytes")
 
     def __init__(self, segment: Segment, offset: int) -> None:
+        """Note what the thread needs of the segment, which it must not touch itself."""
         self._files = segment.files
         self._base_offset = segment.base_offset
         self._index_path = segment.offset_index.path

@@ -29,6 +29,8 @@ class Region:
         files: Files,
         segment_base_offset: int,
     ) -> None:
+        """Describe `size_bytes` of the file from `position` on; the first batch has
+        `base_offset`."""
         self.file = file
         self.position = position
         self.size_bytes = size_bytes

@@ -32,6 +32,10 @@ def first_at_or_after(segments: Segments, timestamp: int, start: int) -> Timesta
 
 
 def _first_in_segment(segment: Segment, timestamp: int, start: int) -> TimestampOffset | None:
+    """Return the first record from offset `start` on with at least `timestamp`, or None.
+
+    The indexes give a position to begin at; only batches that may hold such a record are read.
+    """
     position = max(segment.time_floor_position(timestamp), segment.floor_position(start))
     for at, header in segment.headers(position):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
@@ -44,6 +48,7 @@ def _first_in_segment(segment: Segment, timestamp: int, start: int) -> Timestamp
 def _first_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start: int
 ) -> TimestampOffset | None:
+    """Return the first record from offset `start` on with at least `timestamp`, or None."""
     data = read_exactly(segment.files, segment.open(), position, header.size_bytes)
     for record in records(data):
         if record.timestamp >= timestamp and record.offset >= start:

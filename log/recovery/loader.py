@@ -152,6 +152,10 @@ class _Loader:
         recovery_point: int,
         log_start_offset: int,
     ) -> None:
+        """Describe the log to load; nothing is read yet.
+
+        `recovery_point` and `log_start_offset` are those of the directory's checkpoints.
+        """
         self.directory = directory
         self.config = config
         self.settings = settings
@@ -197,6 +201,10 @@ class _Loader:
         return self._names() if leftovers or swaps else listed
 
     def _finish_swap(self, listed: list[str], swaps: list[str]) -> None:
+        """Complete a swap of the cleaner that a stop interrupted.
+
+        Remove the old segments in the range of the `.swap` files, then give those their names.
+        """
         logs = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
         if logs:
             first = min(self._swap_range(name)[0] for name in logs)
@@ -237,6 +245,10 @@ class _Loader:
         self.epochs.load()
 
     def _segment(self, base_offset: int, listed: set[str]) -> Segment:
+        """Return the segment at `base_offset`; rebuild its indexes if one is missing.
+
+        `listed` has the names of the files in the folder. Raises OSError.
+        """
         stem = names.segment_file_name(base_offset, "")
         path = f"{self.directory}/{stem}{names.LOG}"
         status = os.stat(path)
@@ -280,6 +292,7 @@ class _Loader:
         return end
 
     def _rebuild_producers(self, end: int) -> None:
+        """Rebuild the producer state up to offset `end`, and write a snapshot of it."""
         replay.rebuild(
             self.producers,
             self.snapshots,
@@ -316,6 +329,7 @@ class _Loader:
         return end
 
     def _create_segment(self) -> None:
+        """Create the first, empty segment at the log start offset."""
         self.created = True
         self.segments.add(
             Segment.create(
@@ -329,6 +343,7 @@ class _Loader:
         )
 
     def _remove(self, segments: list[Segment]) -> None:
+        """Remove segments with their files and producer snapshots, durably."""
         for segment in segments:
             self.segments.remove(segment)
             segment.discard()
@@ -364,6 +379,11 @@ class _Loader:
         return begins and self.producers.end_offset == end
 
     def _recover(self, unflushed: list[Segment]) -> None:
+        """Check every batch of the unflushed segments, and rebuild their indexes and producers.
+
+        The log is cut at the first corrupt batch or gap: everything behind is removed, with a
+        warning.
+        """
         first, start = self.segments.first.base_offset, unflushed[0].base_offset
         # From the first segment on: the log start offset is not checked yet.
         replay.rebuild(self.producers, self.snapshots, self.segments, first, start, self.now_ms)
@@ -405,6 +425,7 @@ class _Loader:
         return valid < size_bytes
 
     def _recover_batch(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """Note one intact batch in the indexes, leader epochs and producer state."""
         segment.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
         if header.partition_leader_epoch > self.epochs.latest_epoch:
             self.epochs.add(header.partition_leader_epoch, header.base_offset)

@@ -60,6 +60,11 @@ def capture(
 
 
 def _capture_log(log: Log, folder: Path, now_ms: int) -> None:
+    """Write a copy of the log into `folder`, as after a clean stop at this moment.
+
+    Closed segments are shared by hard links, because they do not change any more; the active one is
+    copied. If that is more than `COPIED_BYTES_MAX`, the log is rolled first.
+    """
     files, segments = log.storage.files, log.segments
     if segments.active.size_bytes > COPIED_BYTES_MAX:
         log.roll(now_ms)

@@ -20,6 +20,10 @@ class Job:
         work: Callable[[], None],
         finish: Callable[[OSError | None], None] | None = None,
     ) -> None:
+        """Describe the work; `what` names it in messages, as in "remove segments of t-0".
+
+        `work` runs in a thread; `finish` runs on the loop afterwards, with the error or None.
+        """
         self.what = what
         self.error: OSError | None = None
         self._work = work

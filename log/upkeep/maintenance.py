@@ -61,6 +61,8 @@ class Maintenance:
     """Knows when each kind of work was done last, and which work is in a thread now."""
 
     def __init__(self, dirs: LogDirs, intervals: Intervals, now_ms: int) -> None:
+        """Prepare the work on the logs of `dirs`; the first round is one interval after
+        `now_ms`."""
         self._dirs = dirs
         self._intervals = intervals
         # The first round is one interval after the start; Kafka's is 30 s after it.
@@ -134,6 +136,7 @@ class Maintenance:
     # Removing
 
     def _removals(self, logs: Iterable[Log], now_ms: int) -> list[Job]:
+        """Return jobs that remove the files and folders whose delay has passed."""
         files = self._dirs.files
         jobs = []
         for log in logs:
@@ -227,6 +230,10 @@ class Maintenance:
             directory.write_checkpoint(LOG_START_OFFSETS, {**lines, key: start})
 
     def _written(self, directory: LogDir, path: Path, error: OSError | None) -> None:
+        """Handle the end of a checkpoint's write: after a lack of space, try again later.
+
+        Any other error takes the directory offline.
+        """
         self._writing.discard(path)
         if error is None:
             return

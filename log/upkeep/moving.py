@@ -94,6 +94,11 @@ class Moves:
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.LOG_DIR_NOT_FOUND)
 
     def _begin(self, key: TopicPartition, source: Log, target: LogDir) -> Copy:
+        """Create an empty copy of `source` in the directory `target`, and return it.
+
+        It begins at the log start offset of the source. Raises LogError: the name is too long, or
+        the disk fails.
+        """
         unique = log_dir.new_unique()
         name = log_dir.future_folder(*key, unique)
         if len(name.encode()) > log_dir.NAME_BYTES_MAX:
@@ -109,6 +114,7 @@ class Moves:
     def _open(
         self, key: TopicPartition, directory: LogDir, path: Path, unique: str, source: Log
     ) -> Copy:
+        """Load the copy in the folder `path`; a disk failure of it takes its directory offline."""
         log = loader.load(
             path,
             *key,
@@ -251,6 +257,11 @@ class Moves:
         config: LogConfig,
         known_id: bytes | None,
     ) -> None:
+        """Continue a move that a stop interrupted, from the `-future` folder that it left.
+
+        If the source is gone for good, the copy is served in its place. A copy that does not fit
+        its source is removed, and the move begins again if it is still wanted.
+        """
         path = directory.path / log_dir.future_folder(*key, unique)
         copy_id = partition_metadata.read_if_whole(self._dirs.files, path)
         source = self._dirs.logs.get(key)

@@ -62,6 +62,10 @@ def _before_log_start(log: Log) -> Callable[[Segment], bool]:
 
 
 def _beyond_size(log: Log) -> Callable[[Segment], bool]:
+    """Return a test of segments, oldest first: may it go by `retention.bytes`?
+
+    A segment goes only if what stays is still at least the limit. A negative limit keeps all.
+    """
     limit = log.config.retention_bytes
     excess = log.segments.size_bytes - limit if limit >= 0 else -1
 
@@ -76,6 +80,10 @@ def _beyond_size(log: Log) -> Callable[[Segment], bool]:
 
 
 def _beyond_age(log: Log, now_ms: int) -> Callable[[Segment], bool]:
+    """Return a test of segments: is its newest record older than `retention.ms`?
+
+    A negative limit keeps all.
+    """
     limit = log.config.retention_ms
 
     def due(segment: Segment) -> bool:
@@ -87,6 +95,11 @@ def _beyond_age(log: Log, now_ms: int) -> Callable[[Segment], bool]:
 def _delete(
     log: Log, now_ms: int, high_watermark: int, due: Callable[[Segment], bool], reason: str
 ) -> int:
+    """Remove the oldest segments for which `due` holds; return how many.
+
+    It stops at the first that is not due or not wholly below the high watermark. If all go, a new
+    active segment is begun first, because a log is never without one.
+    """
     segments = list(log.segments)
     deletable = []
     for segment in segments:
