@@ -77,6 +77,8 @@ class Cluster:
         timeout_s: float = 30.0,
         security: ClientSecurity | None = None,
     ) -> None:
+        """`bootstrap` is HOST:PORT[,...].  `timeout_s` limits, in seconds, each response and the
+        retries of a request.  Nothing is connected yet."""
         self.security = security
         self.bootstrap_text = bootstrap
         self.bootstrap = parse_bootstrap(bootstrap)
@@ -121,6 +123,8 @@ class Cluster:
         return self._first
 
     def _connect_first(self) -> BrokerConnection:
+        """Connects to the first reachable address of the bootstrap servers and of the known
+        brokers.  If none is reachable, raises BrokerUnreachable with the reasons of all."""
         failures: list[ClientError] = []
         known = [(node.host, node.port) for node in self.nodes.values()]
         for host, port in dict.fromkeys([*self.bootstrap, *known]):
@@ -133,6 +137,7 @@ class Cluster:
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
     def _connect(self, host: str, port: int) -> BrokerConnection:
+        """Returns a new connection with this cluster's client id, timeout and security."""
         return BrokerConnection(
             host,
             port,

@@ -109,6 +109,8 @@ def describe_configs(
     """
 
     def ask() -> list[DescribeConfigsResourceResult]:
+        """Sends the request once and returns the configs sorted by name.  Documentation is
+        requested only if the broker supports it."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -138,6 +140,8 @@ def topic_settings(
     keys, topic_names = list(names), list(topics)
 
     def ask() -> dict[str, dict[str, str | None]]:
+        """Sends one request for all topics.  Topics that do not exist, or no longer, are left
+        out."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -170,6 +174,8 @@ def alter_configs(
     """Change the named configs of a resource, and no others."""
 
     def ask() -> None:
+        """Sends the request once, to the broker that has the resource.  Raises BrokerRefused if it
+        refuses."""
         request = IncrementalAlterConfigsRequest(
             resources=[
                 AlterConfigsResource(

@@ -85,6 +85,8 @@ class BrokerConnection:
         timeout_s: float,
         security: ClientSecurity | None = None,
     ) -> None:
+        """Connects, asks which API versions the broker serves, and logs in if `security` requires
+        it.  Raises BrokerUnreachable or AuthenticationFailed.  `timeout_s` is in seconds."""
         self.host = host
         self.port = port
         self.timeout_s = timeout_s
@@ -105,6 +107,8 @@ class BrokerConnection:
         self._log_in()
 
     def _opened(self, security: ClientSecurity | None) -> socket.socket:
+        """Returns a connected socket, wrapped in TLS if `security` requires it.  Raises
+        BrokerUnreachable."""
         try:
             opened = socket.create_connection((self.host, self.port), self.timeout_s)
             if security is not None:
@@ -231,6 +235,8 @@ class BrokerConnection:
             return
 
     def _send(self, request: Request, version: int, replied: bool) -> None:
+        """Sends a request.  `replied`: the broker sends a response, which it does not for Produce
+        with acks=0.  Raises Misuse if the request cannot be encoded; then nothing is sent."""
         api_key = api_key_of(request)
         self._next_correlation_id += 1
         header = RequestHeader(
@@ -273,6 +279,8 @@ class BrokerConnection:
             raise self._lost(error) from error
 
     def _receive_exactly(self, size_bytes: int, deadline: float) -> bytearray:
+        """Reads `size_bytes` bytes until `deadline`, a time of time.monotonic().  Raises
+        ConnectionResetError if the connection ends before, and TimeoutError at the deadline."""
         data = bytearray(size_bytes)
         view, filled = memoryview(data), 0
         while filled < size_bytes:

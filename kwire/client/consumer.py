@@ -33,6 +33,8 @@ class Consumer:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         reset: Reset = Reset.LATEST,
     ) -> None:
+        """`isolation` decides whether records of open and aborted transactions are returned, and
+        `reset` where a partition without a valid position begins."""
         self._cluster = cluster
         self._isolation = isolation
         self._reset = reset
@@ -93,6 +95,8 @@ class Consumer:
         return found
 
     def _fetch(self, timeout_s: float) -> None:
+        """Fetches records of all partitions, waiting at most `timeout_s` seconds.  If a position is
+        out of range, it moves as `reset` says, or OffsetOutOfRange is raised for Reset.NONE."""
         try:
             knows_ends = self.ends.keys() >= self.positions.keys()
             fetched = self._fetcher.poll(self.positions, timeout_s, park=knows_ends)
@@ -162,6 +166,8 @@ class Consumer:
             self._on_assigned(assigned)
 
     def _begin(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the offsets at which partitions without a position begin, as `reset` says.
+        Raises Misuse for Reset.NONE."""
         if not partitions:
             return {}
         if self._reset is Reset.NONE:

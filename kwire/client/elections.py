@@ -58,6 +58,8 @@ def elect_leaders(
     wanted = None if partitions is None else _by_topic(partitions)
 
     def ask() -> ElectLeadersResponse:
+        """Sends the request to the controller once.  Raises UnsupportedRequest if an older
+        controller would take an unclean election for a preferred one."""
         request = ElectLeadersRequest(
             election_type=kind, topic_partitions=wanted, timeout_ms=int(cluster.timeout_s * 1000)
         )

@@ -45,6 +45,8 @@ class BrokerRefused(ClientError):
     def __init__(
         self, code: int, what: str, message: str | None = None, *, topic: str | None = None
     ) -> None:
+        """`what` is what was requested, and `message` the broker's own text; without one, a text of
+        kwire explains `code`."""
         self.code = as_error_code(code)
         self.what = what
         self.message = message

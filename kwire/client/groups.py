@@ -131,6 +131,8 @@ def list_groups(
     filters = {"states_filter": list(states), "types_filter": list(types)}
 
     def ask() -> list[ListedGroup]:
+        """Asks every broker for the groups that it coordinates, and returns all, sorted by group
+        id."""
         cluster.refresh([])
         groups: dict[str, ListedGroup] = {}
         for node_id in cluster.nodes:
@@ -160,8 +162,11 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     }
 
     def ask(connection: BrokerConnection) -> GroupDescription:
+        """Describes the group as each type of group in turn, until the coordinator knows it as that
+        type.  Raises BrokerRefused (GROUP_ID_NOT_FOUND) if it is of none."""
         described = _describe_classic(connection, group_id)
         for api_key, describe in others.items():
+            # An older broker does not serve the describe requests of the newer types of groups.
             if described is None and api_key in connection.versions:
                 described = describe(connection, group_id)
         if described is None:
@@ -203,6 +208,8 @@ def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
 
 
 def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
+    """Describes a group of the consumer protocol (KIP-848); None if it is of another type or does
+    not exist."""
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -234,6 +241,7 @@ def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDesc
 
 
 def _describe_share(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
+    """Describes a share group (KIP-932); None if it is of another type or does not exist."""
     group = connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
@@ -289,6 +297,8 @@ def fetch_offsets(
     indexes_by_topic = None if partitions is None else by_topic(partitions)
 
     def every_topic(topic_class: Callable[..., T]) -> list[T] | None:
+        """Returns the wanted topics as objects of `topic_class`, the class for the version of the
+        request.  None stands for all topics of the group."""
         if indexes_by_topic is None:
             return None
         return [
@@ -297,6 +307,7 @@ def fetch_offsets(
         ]
 
     def ask(connection: BrokerConnection) -> dict[TopicPartition, Committed]:
+        """Sends OffsetFetch to the coordinator and returns the committed offsets."""
         request = OffsetFetchRequest()
         if (
             connection.version_for(request) < 8
@@ -316,6 +327,8 @@ def _committed(
     group_id: str,
     response: Any,  # noqa: ANN401 - two classes with the same fields
 ) -> dict[TopicPartition, Committed]:
+    """Returns the committed offsets in a response.  Partitions without one have the offset -1 there
+    and are left out."""
     check(response.error_code, f"offsets of group {group_id}")
     offsets = {}
     for topic in response.topics:

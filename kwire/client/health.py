@@ -164,6 +164,8 @@ def _could_be_led_better(state: MetadataResponsePartition) -> bool:
 
 
 def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
+    """Returns the health of each broker, sorted by id.  Brokers that only occur as replicas are not
+    in the cluster now and have no address."""
     found = {
         node_id: _broker(node, survey.reports.get(node_id))
         for node_id, node in survey.nodes.items()
@@ -184,6 +186,8 @@ def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
 
 
 def _broker(node: ClusterNode, report: BrokerReport | None) -> BrokerHealth:
+    """Returns the health of a broker from its own report only; the counts of replicas are added
+    later.  A report of None means that the broker was not asked."""
     health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
     if report is None:
         return health

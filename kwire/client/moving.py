@@ -88,6 +88,8 @@ def await_moves(
 def _settled(
     cluster: Cluster, moves: Mapping[TopicPartition, ReplicaMove], pause: Callable[[], None]
 ) -> list[TopicPartition]:
+    """Waits up to `SETTLING_S` seconds until the replicas are where `moves` put them; returns the
+    partitions whose replicas still differ."""
     deadline = time.monotonic() + SETTLING_S
     while (diverging := _diverging(cluster, moves)) and time.monotonic() < deadline:
         pause()

@@ -64,7 +64,10 @@ def _request(
     timestamps: Mapping[TopicPartition, int],
     isolation: Isolation,
 ) -> ListOffsetsRequest:
+    """Returns a ListOffsets request for the times `timestamps`, in ms, or -1 (end) and -2 (start).
+    Replica id -1 stands for a consumer."""
     return ListOffsetsRequest(
+        # Kafka's replica id of consumers.
         replica_id=-1,
         isolation_level=isolation,
         topics=[

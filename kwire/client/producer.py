@@ -66,6 +66,8 @@ class Producer:
         compression: Compression = Compression.NONE,
         create_topics: bool = True,
     ) -> None:
+        """`acks`: 0 sends without a response, 1 waits for the leader, -1 for all in-sync replicas.
+        `create_topics`: missing topics are created.  Raises Misuse for another value of `acks`."""
         if acks not in (-1, 0, 1):
             raise Misuse("acks must be 0, 1 or -1 (all)")
         self._cluster = cluster
@@ -227,6 +229,9 @@ class Producer:
         return results
 
     def _init_producer_id(self) -> None:
+        """Requests a producer id for idempotent writes; any broker assigns one without a
+        transactional id."""
+
         def attempt() -> None:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             reply = self._cluster.any().call(request)
@@ -237,6 +242,8 @@ class Producer:
         self._cluster.retrying(attempt)
 
     def _encode(self, partition: TopicPartition, batch: Batch) -> bytearray:
+        """Returns the bytes of a batch.  Its base sequence is -1, as Kafka defines it, if the
+        producer has no producer id."""
         return build(
             batch.records,
             compression=self._compression,

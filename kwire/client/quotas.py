@@ -67,6 +67,7 @@ def alter_quotas(cluster: Cluster, entity: Entity, values: Mapping[str, float | 
     operations = [OpData(key, value or 0.0, value is None) for key, value in values.items()]
 
     def ask() -> AlterClientQuotasResponse:
+        """Sends the request once.  Raises BrokerRefused if the broker refuses the entity."""
         reply: AlterClientQuotasResponse = cluster.any().call(
             AlterClientQuotasRequest([RequestEntryData(parts, operations)])
         )

@@ -86,12 +86,15 @@ def alter_reassignments(
 def _alter(
     cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
 ) -> AlterPartitionReassignmentsResponse:
+    """Starts reassignments to the given replicas, or cancels those whose replicas are None.  Errors
+    of single partitions are in the response; errors of the request raise BrokerRefused."""
     by_topic: dict[str, list[ReassignablePartition]] = {}
     for (topic, index), target in replicas.items():
         brokers = None if target is None else list(target)
         by_topic.setdefault(topic, []).append(ReassignablePartition(index, brokers))
 
     def ask() -> AlterPartitionReassignmentsResponse:
+        """Sends the request to the controller once."""
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=int(cluster.timeout_s * 1000),
             topics=[ReassignableTopic(name, partitions) for name, partitions in by_topic.items()],
@@ -131,6 +134,8 @@ def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _plan_of(plan: dict[str, object]) -> dict[TopicPartition, tuple[int, ...]]:
+    """Returns the target replicas of each partition in a plan of kafka-reassign-partitions.  Raises
+    ValueError, KeyError or TypeError if the plan is wrong."""
     if plan["version"] != PLAN_VERSION:
         raise ValueError(f"version {plan['version']} is unknown")
     entries = plan["partitions"]

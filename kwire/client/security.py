@@ -50,6 +50,8 @@ class ClientSecurity:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
+        """`properties` are Kafka's client properties.  Raises Misuse if they are wrong or a file of
+        them cannot be read."""
         protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
         if protocol not in PROTOCOLS:
             raise Misuse(
@@ -123,6 +125,8 @@ class ClientLogin:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
+        """Reads the mechanism and the credentials (sasl.jaas.config).  Raises Misuse if they are
+        missing or wrong, before any connection is opened."""
         self._properties = properties
         self._mechanism = properties.get("sasl.mechanism", MECHANISM_DEFAULT).strip()
         line = properties.get("sasl.jaas.config")
@@ -148,6 +152,8 @@ class ClientLogin:
             raise Misuse(str(problem)) from None
 
     def _token(self) -> str:
+        """Returns an OAuth token, from the options or from the token endpoint.  Raises Misuse for
+        wrong options, and AuthenticationFailed if no token can be obtained."""
         from kwire.security.oauth.retrieving import BadOptions, CannotFetch, token_of
 
         try:
@@ -182,6 +188,8 @@ class ClientLogin:
         return time.monotonic() + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def _not_enabled(self, connection: LoginConnection, handshake: object) -> str:
+        """Returns why the broker refused the SASL handshake: it has no SASL on this listener, or
+        does not enable this mechanism."""
         code: int = getattr(handshake, "error_code", 0)
         if code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             return f"{connection.address} needs no login: set a security.protocol without SASL"

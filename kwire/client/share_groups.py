@@ -37,6 +37,8 @@ def share_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, Share
     """The offsets of all partitions that the group has begun to read."""
 
     def ask(connection: BrokerConnection) -> dict[TopicPartition, ShareOffset]:
+        """Sends the request to the coordinator once and returns the start offset and the lag of
+        each partition."""
         all_topics = DescribeShareGroupOffsetsRequestGroup(group_id, None)
         [group] = connection.call(DescribeShareGroupOffsetsRequest([all_topics])).groups
         check(group.error_code, f"offsets of group {group_id}", group.error_message)
@@ -77,6 +79,8 @@ def alter_share_offsets(
     ]
 
     def ask(connection: BrokerConnection) -> None:
+        """Sends the request to the coordinator once.  Raises BrokerRefused for the first partition
+        that is refused."""
         reply = connection.call(AlterShareGroupOffsetsRequest(group_id, topics))
         check(reply.error_code, f"reset group {group_id}", reply.error_message)
         for topic in reply.responses:

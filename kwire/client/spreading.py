@@ -80,6 +80,8 @@ class _Plan:
     """The replicas of all partitions while the plan is being made."""
 
     def __init__(self, current: Assignment, racks: Mapping[int, str | None]) -> None:
+        """`current` is the present placement, and `racks` has the rack of each broker that may have
+        replicas.  Racks are ignored unless every broker has one."""
         self._current = current
         self._brokers = sorted(racks)
         has_racks = all(rack is not None for rack in racks.values())
@@ -126,6 +128,8 @@ class _Plan:
             self._gain(place, best)
 
     def _best_for(self, place: TopicPartition) -> int:
+        """Returns the broker for one more replica of a partition: in a rack with the fewest of its
+        replicas, then with the fewest replicas of its topic, then with the fewest replicas."""
         in_rack = self._in_racks(place)
         of_topic = self._of_topic[place.topic]
         free = [each for each in self._brokers if each not in self._replicas[place]]
@@ -230,6 +234,8 @@ class _Plan:
             all_led.update(of_topic)
 
         def lead(place: TopicPartition, source: int, target: int) -> None:
+            """Makes `target` the preferred leader of a partition instead of `source`, and updates
+            the counts."""
             now = self._replicas[place]
             now.remove(target)
             now.insert(0, target)

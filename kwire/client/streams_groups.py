@@ -48,6 +48,8 @@ def _sources(topology: describe.Topology | None) -> dict[str, list[str]]:
 
 
 def _member(member: describe.Member, sources: dict[str, list[str]]) -> Member:
+    """Converts a member of a response.  `sources` has the source topics of each subtopology, from
+    which follow the partitions of a task."""
     current, target = member.assignment, member.target_assignment
     return Member(
         member.member_id,

@@ -218,6 +218,8 @@ def own_end_offsets(
 
 
 def _min_isr(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> dict[str, int]:
+    """Returns min.insync.replicas of the topics.  If the brokers refuse, the error is shown and the
+    result is empty, so that the survey goes on without it."""
     names = [topic.name or "" for topic in topics]
     try:
         settings = topic_settings(cluster, names, [MIN_ISR])

@@ -107,6 +107,8 @@ def data_points(payload: bytes) -> list[DataPoint]:
 
 
 def _points(metric: Metric) -> Iterable[DataPoint]:
+    """Yields the data points of a metric.  A histogram is reduced to its mean; a kind that is not
+    supported yields one point without a value."""
     name = metric.name
     kind = metric.WhichOneof("data")
     if kind == "gauge":

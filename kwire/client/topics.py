@@ -60,6 +60,8 @@ def create_topic(
     )
 
     def ask() -> CreatableTopicResult:
+        """Sends the request to the controller once.  Raises BrokerRefused if the topic cannot be
+        created."""
         request = CreateTopicsRequest(
             topics=[topic], timeout_ms=int(cluster.timeout_s * 1000), validate_only=validate_only
         )
@@ -83,6 +85,8 @@ def delete_topic(cluster: Cluster, name: str) -> None:
     """Delete a topic and its records."""
 
     def ask() -> None:
+        """Sends the request to the controller once, with the field for names that its version
+        has."""
         connection = cluster.controller()
         request = DeleteTopicsRequest(timeout_ms=int(cluster.timeout_s * 1000))
         if connection.version_for(request) >= 6:  # KIP-516: by name or by id
@@ -103,6 +107,8 @@ def add_partitions(cluster: Cluster, name: str, count: int) -> None:
         raise Misuse(f"topic {name} has {now} partitions: the number can only be raised")
 
     def ask() -> None:
+        """Sends the request to the controller once.  Raises BrokerRefused if partitions cannot be
+        added."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)],
             timeout_ms=int(cluster.timeout_s * 1000),

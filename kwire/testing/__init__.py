@@ -89,6 +89,8 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> object:
+    """Imports a public name of this package when it is first used (PEP 562), and stores it here.
+    Raises AttributeError for any other name."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     kwire.check_system()

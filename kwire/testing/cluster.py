@@ -70,6 +70,9 @@ class ClusterProcess(Startable):
         hosts: Sequence[Host] = (),
         cuttable: bool = False,
     ) -> None:
+        """Prepares `count` brokers with ids from `first_id` on; `start` starts them.  `settings`
+        apply to all brokers.  Broker n has the n-th of `racks`, `ports` and `hosts`, if these are
+        given.  `cuttable`: connections go through proxies, so that a test can cut them."""
         self.brokers: dict[int, BrokerProcess] = {}
         self._wiring = Wiring(self._pids) if cuttable else None
         for number in range(count):
@@ -140,6 +143,8 @@ class ClusterProcess(Startable):
         return broker.port, broker.host.address
 
     def _disagreement(self, views: Mapping[int, ClusterView | None]) -> str:
+        """Returns the error text for brokers that report different members or controllers, with
+        their logs.  A view of None means that the broker does not answer."""
         reports = "; ".join(
             f"broker {broker_id} does not answer"
             if view is None

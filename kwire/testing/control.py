@@ -30,6 +30,8 @@ class ControlClient:
     """
 
     def __init__(self, address: str) -> None:
+        """`address` is HOST:PORT or a URL such as http://127.0.0.1:9644.  Raises ControlError if it
+        is neither; does not connect."""
         self.address = address
         try:
             split = urlsplit(address if "//" in address else f"//{address}")

@@ -185,6 +185,9 @@ class Kafka(Contents, Startable):
         max_versions: str | Mapping[str, int] | None = None,
         snapshot: Snapshot | AnyPath | None = None,
     ) -> None:
+        """Prepares a broker; `start` starts it.  `declared` is a declaration to apply to each new
+        broker, `max_versions` limits the API versions, and `snapshot` is what a new broker
+        contains."""
         self.declared = declared
         self.snapshot_taken = None if snapshot is None else as_snapshot(snapshot)
         """The contents of a new or reset broker; None for an empty one."""
@@ -307,6 +310,9 @@ class Kafka(Contents, Startable):
         return self._running_forker.path / f"data-{self.port}-{number}"
 
     def _replace_broker(self, snapshot: Snapshot | None) -> None:
+        """Starts a new broker with the contents of `snapshot` (None: empty) at the same port, and
+        removes the old data.  An empty successor is forked in advance, so that the next `reset` is
+        fast."""
         old_data_dir = self.data_dir
         self._number = self._next_number(snapshot)
         self._start_new_broker(snapshot)
@@ -397,6 +403,7 @@ class Kafka(Contents, Startable):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stops the broker at the end of the `async with` block, also after an exception."""
         self.stop()
 
     async def off_loop(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -456,6 +463,8 @@ class Fork(Kafka):
     """
 
     def __init__(self, of: Kafka, snapshot: Snapshot | None) -> None:
+        """Prepares a fork of the broker `of` with the same settings.  Raises SnapshotError if the
+        settings name listeners, since both brokers would listen at the same port."""
         if of.settings.keys() & {"listeners", "advertised.listeners"}:
             raise SnapshotError(
                 "A broker whose settings contain listeners cannot be forked. "

@@ -45,6 +45,8 @@ class Line:
     """
 
     def __init__(self, target: Address, client_of: Callable[[socket.socket], int]) -> None:
+        """Reserves a port for a proxy to `target`.  `client_of` returns the id of the client of a
+        connection, so that a cut can be limited to one client."""
         self.port = free_port()
         self._target = target
         self._client_of = client_of
@@ -144,6 +146,8 @@ class Line:
     def _forward(
         self, client: int, direction: Direction, source: socket.socket, sink: socket.socket
     ) -> None:
+        """Forwards bytes of one direction until the source ends; runs in its own thread.  While the
+        direction is cut, it holds the bytes back, and delivers them once the cut is mended."""
         try:
             while data := source.recv(CHUNK_BYTES):
                 self._await_mended(client, direction)

@@ -22,6 +22,8 @@ def contents(cluster: Cluster, records_max: int) -> str:
 def _topic_lines(
     cluster: Cluster, name: str, partitions: list[TopicPartition], records_max: int
 ) -> list[str]:
+    """Returns the lines about one topic: a headline with its counts, then its last records.  Each
+    partition gets an equal share of `records_max`, at least one record."""
     starts, ends = start_offsets(cluster, partitions), end_offsets(cluster, partitions)
     count = sum(ends[partition] - starts[partition] for partition in partitions)
     partition_max = max(1, records_max // len(partitions))
@@ -37,6 +39,8 @@ def _topic_lines(
 def _record_lines(
     cluster: Cluster, shown_from: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> list[str]:
+    """Returns a line for each record from the offsets `shown_from` up to the end offsets `ends`,
+    ordered by partition and offset."""
     consumer = Consumer(cluster)
     consumer.assign(shown_from)
     records = []

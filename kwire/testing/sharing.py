@@ -58,6 +58,8 @@ class SharedBroker:
     """The host name that the broker advertises."""
 
     def __init__(self, cluster: SharedClusterProcess, broker_id: int, port: int) -> None:
+        """`port` is the port at which the broker serves clients.  The cluster starts and stops the
+        process."""
         self._cluster = cluster
         self.broker_id = broker_id
         self.port = port
@@ -202,6 +204,10 @@ class SharedClusterProcess(Startable):
         controlled: bool = False,
         owned: Folder | None = None,
     ) -> None:
+        """Prepares `count` brokers with ids from 1 on, at adjacent free ports; `start` starts them.
+        `launcher` is a command that runs the main process.  `cuttable`: a test can cut connections
+        between brokers.  `controlled`: each broker has an HTTP control.  `owned` is a folder that
+        is removed with the cluster."""
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
         self.log_path = self.directory / "broker.log"
@@ -268,6 +274,8 @@ class SharedClusterProcess(Startable):
         return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
     def command(self) -> list[str]:
+        """Returns the command that starts the cluster.  With --exit-on-eof it ends when this
+        process ends."""
         serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]
         where = [f"--port={self.first_port}", f"--data={self.data_dir}"]
@@ -302,6 +310,8 @@ class SharedClusterProcess(Startable):
             broker.running = True
 
     def _await_ready(self) -> None:
+        """Waits until the main process logs that all brokers are ready.  Raises BrokerStartError if
+        it ends before that, or is not ready within START_TIMEOUT_S seconds."""
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while _ALL_READY not in self.log.encode()[self._log_start :].decode(errors="replace"):
@@ -395,6 +405,8 @@ class SharedClusterProcess(Startable):
         self._end(signal.SIGKILL)
 
     def _end(self, signal_number: signal.Signals) -> int:
+        """Sends a signal to the main process, which ends the brokers, and waits; returns its exit
+        status, or 0 if it does not run."""
         process, self._process = self._process, None
         for broker in self.brokers.values():
             broker.running = False

@@ -58,6 +58,7 @@ class Trace(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Ends the trace at the end of the `with` block, also after an exception."""
         self.end()
 
 
@@ -76,6 +77,8 @@ class BrokerTrace(Trace):
 
     @property
     def events(self) -> list[Event]:
+        """The events so far.  Each call fetches only the events after the last known one from the
+        broker."""
         if self._number is not None:
             last = self._events[-1]["number"] if self._events else 0
             reply = self._control.get(f"/traces/{self._number}?after={last}")

@@ -84,6 +84,8 @@ def find_jars(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _java() -> str:
+    """Returns the path of the java command, from JAVA_HOME if that is set, else from PATH.  Raises
+    ZooKeeperMissing if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if java is None:
@@ -116,6 +118,9 @@ class ZooKeeperProcess(ServerProcess):
         is_logged: bool = False,
         host: Host = HERE,
     ) -> None:
+        """Prepares a server with its data and log under `directory`; `start` starts it.  `jars` is
+        the folder of ZooKeeper's jar files, and `jvm` are more options of the Java machine.
+        `is_logged`: it writes a log."""
         self.directory = Path(directory).resolve()
         super().__init__(self.directory / "zookeeper.log")
         self.host = host
@@ -141,6 +146,7 @@ class ZooKeeperProcess(ServerProcess):
         return f"{self.address}{chroot}"
 
     def command(self) -> list[str]:
+        """Returns the command that starts ZooKeeper, run by the launcher of its host."""
         jars = find_jars(self.jars)
         patterns = (*NEEDED_JARS, *USED_JARS, *(LOGGER_JARS if self.is_logged else ()))
         class_path = ":".join(_class_path(jars, patterns))
@@ -198,6 +204,7 @@ class ZooKeeperProcess(ServerProcess):
         return response.decode(errors="replace")
 
     def _before_the_end(self) -> None:
+        """Ends the guard process, which kills ZooKeeper if this process is killed."""
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.kill()

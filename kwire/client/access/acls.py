@@ -156,6 +156,8 @@ def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
     ]
 
     def ask() -> DeleteAclsResponse:
+        """Sends the request once.  Raises BrokerRefused for an error of a filter or of an entry
+        that it matches."""
         reply: DeleteAclsResponse = cluster.any().call(DeleteAclsRequest(deletions))
         for result in reply.filter_results:
             check(result.error_code, "delete access control lists", result.error_message)
@@ -174,6 +176,7 @@ def _acl(
     resource: DescribeAclsResource | DeleteAclsMatchingAcl,
     entry: AclDescription | DeleteAclsMatchingAcl,
 ) -> Acl:
+    """Converts an entry of a response, with its resource, to an Acl."""
     return Acl(
         Resource(resource.resource_type),
         Pattern(resource.pattern_type),

@@ -108,6 +108,7 @@ def describe_tokens(cluster: Cluster, owners: Sequence[str] = ()) -> list[Token]
 
 
 def _token(token: DescribedDelegationToken) -> Token:
+    """Converts a token of a response; principals become `TYPE:NAME`, times stay in ms."""
     return Token(
         token.token_id,
         bytes(token.hmac),

@@ -32,6 +32,8 @@ def describe_users(cluster: Cluster, names: Sequence[str] = ()) -> dict[str, dic
     user_names = [UserName(name) for name in names] or None
 
     def ask() -> DescribeUserScramCredentialsResponse:
+        """Sends the request once.  Raises BrokerRefused for an error of the request or of a
+        user."""
         reply: DescribeUserScramCredentialsResponse = cluster.any().call(
             DescribeUserScramCredentialsRequest(user_names)
         )

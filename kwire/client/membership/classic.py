@@ -46,6 +46,8 @@ class GroupMember(GroupMembership):
         instance_id: str | None = None,
         heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
     ) -> None:
+        """`instance_id` makes the member static (KIP-345).  Nothing is sent until the member
+        joins."""
         super().__init__(cluster, group_id, topics)
         self._instance_id = instance_id
         self._heartbeat_interval_s = heartbeat_interval_ms / 1000
@@ -105,6 +107,8 @@ class GroupMember(GroupMembership):
         self.member_id = ""
 
     def _join_once(self) -> list[TopicPartition]:
+        """Joins the group once and returns the partitions that are assigned to this member.  The
+        coordinator answers only when all members have joined, hence the long timeout."""
         request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=SESSION_TIMEOUT_MS,
@@ -127,6 +131,8 @@ class GroupMember(GroupMembership):
         return self._sync(joined)
 
     def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
+        """Sends SyncGroup and returns this member's assignment.  Only the leader of the group sends
+        assignments; `skip_assignment` (KIP-814) tells a leader not to compute them."""
         is_leader = joined.leader == joined.member_id and not joined.skip_assignment
         request = SyncGroupRequest(
             group_id=self.group_id,

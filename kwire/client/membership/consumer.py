@@ -38,6 +38,8 @@ class ConsumerProtocolMember(GroupMembership):
     """A membership by the consumer protocol; see the module and Membership."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
+        """The member generates its own id, a random UUID.  Nothing is sent until the first
+        heartbeat."""
         super().__init__(cluster, group_id, topics)
         self.member_id = uuid_text(random_uuid(os.urandom))
         self.generation = JOIN_EPOCH
@@ -123,6 +125,8 @@ class ConsumerProtocolMember(GroupMembership):
         return reply
 
     def _owned(self) -> list[TopicPartitions]:
+        """Returns the partitions that this member owns, by topic id.  Topics that no longer exist
+        have no id and are left out."""
         ids = self._cluster.topic_ids(sorted({topic for topic, _ in self.assignment}))
         owned: dict[bytes, list[int]] = {}
         for topic, partition in self.assignment:
@@ -131,6 +135,8 @@ class ConsumerProtocolMember(GroupMembership):
         return [TopicPartitions(topic_id, partitions) for topic_id, partitions in owned.items()]
 
     def _apply(self, reply: ConsumerGroupHeartbeatResponse) -> None:
+        """Stores the member epoch, the time of the next heartbeat and, if the response has one, the
+        assignment.  A response without an assignment leaves the last one valid."""
         self.generation = reply.member_epoch
         self._heartbeat_due = time.monotonic() + reply.heartbeat_interval_ms / 1000
         if reply.assignment is not None:

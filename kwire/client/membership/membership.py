@@ -59,6 +59,8 @@ class GroupMembership:
     """What both protocols share: the coordinator, and the group's offsets."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
+        """`topics` are the names to which the member subscribes.  Nothing is sent until the member
+        joins."""
         self.group_id = group_id
         self.topics = sorted(set(topics))
         self.member_id = ""

@@ -29,6 +29,8 @@ class ShareMember:
     """A member; its owner has to call `beat` often."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
+        """The member generates its own id, a random UUID.  Nothing is sent until the first
+        heartbeat."""
         self.group_id = group_id
         self.topics = sorted(set(topics))
         self.member_id = uuid_text(random_uuid(os.urandom))
@@ -57,6 +59,8 @@ class ShareMember:
             self.epoch = JOIN_EPOCH
 
     def _send_heartbeat(self) -> ShareGroupHeartbeatResponse:
+        """Sends a heartbeat to the coordinator; the first one joins the group with the subscribed
+        topics.  Raises Misuse if the broker does not support share groups."""
         request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, self.epoch)
         if self.epoch == JOIN_EPOCH:
             request.subscribed_topic_names = self.topics
@@ -70,6 +74,9 @@ class ShareMember:
         return reply
 
     def _apply(self, reply: ShareGroupHeartbeatResponse) -> None:
+        """Stores the member epoch, the assignment if the response has one, and the time of the next
+        heartbeat.  Without partitions, heartbeats are more frequent, so that the first assignment
+        arrives soon."""
         self.epoch = reply.member_epoch
         if reply.assignment is not None:
             ids = self._cluster.topic_ids(self.topics)

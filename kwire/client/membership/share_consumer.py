@@ -58,6 +58,8 @@ class ShareConsumer:
     def __init__(
         self, cluster: Cluster, group_id: str, topics: Iterable[str], kind: Acknowledgement
     ) -> None:
+        """`kind` is the acknowledgement of each record that `poll` returns: accept, release or
+        reject."""
         self._cluster = cluster
         self._kind = kind
         self._member = ShareMember(cluster, group_id, topics)
@@ -115,6 +117,9 @@ class ShareConsumer:
     def _fetch(
         self, leader: int, places: list[TopicPartition], wait_s: float, at_most: int
     ) -> list[ConsumedRecord]:
+        """Acquires at most `at_most` records of the partitions `places` from one leader, waiting at
+        most `wait_s` seconds.  The request names only changes to the partitions of the share
+        session."""
         session = self._session(leader)
         added, removed = set(places) - session.places, session.places - set(places)
         request = ShareFetchRequest(
@@ -186,6 +191,8 @@ class ShareConsumer:
         return acquired
 
     def _acknowledge(self, leader: int, session: _Session) -> None:
+        """Acknowledges all records that were acquired from one leader.  Raises BrokerRefused if the
+        leader refuses, for example because the acquisition lock has ended."""
         held, session.held = session.held, {}
         ids = self._cluster.topic_ids(sorted({place.topic for place in held}))
         topics: dict[bytes, list[share_acknowledge.AcknowledgePartition]] = {}
@@ -210,6 +217,9 @@ class ShareConsumer:
     def _batch(
         self, first: int, last: int, offsets: list[int]
     ) -> share_acknowledge.AcknowledgementBatch:
+        """Returns the acknowledgement of the acquired offsets `first` to `last`.  Offsets that are
+        not in `offsets` have no record (they were compacted, or are markers) and are acknowledged
+        as gaps."""
         with_record = set(offsets)
         types = [
             int(self._kind if offset in with_record else Acknowledgement.NO_RECORD)
@@ -237,6 +247,8 @@ class ShareConsumer:
 
 
 def _records(place: TopicPartition, data: PartitionData) -> list[ConsumedRecord]:
+    """Returns the records in a partition of a response, without markers.  Raises an error if a
+    batch is damaged."""
     batches = data.records or b""
     assert isinstance(batches, bytes | memoryview), "decoding makes slices of the frame"
     view = memoryview(batches)

@@ -50,6 +50,7 @@ def sweep(parent: Path) -> None:
 
 
 def _is_held(lock: Path) -> bool:
+    """Whether a process holds the lock of a folder, and so still uses the folder."""
     descriptor = os.open(lock, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -34,6 +34,7 @@ class Startable(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stops it at the end of the `with` block, also after an exception."""
         self.stop()
 
 
@@ -53,6 +54,7 @@ class Removable(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Removes it at the end of the `with` block, also after an exception."""
         self.remove()
 
 
@@ -119,6 +121,8 @@ class ServerProcess(Startable):
         self.start()
 
     def _end(self, signal_number: signal.Signals) -> int:
+        """Sends a signal to the process and waits until it ends; returns its exit status, or 0 if
+        it does not run.  Kills it if it takes too long."""
         process, self._process = self._process, None
         if process is None:
             return 0

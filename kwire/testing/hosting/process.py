@@ -98,6 +98,8 @@ class BrokerProcess(ServerProcess):
         port: int = 0,
         host: Host = HERE,
     ) -> None:
+        """Prepares a broker with its data and log under `directory`; `start` starts it.  Without
+        `port` it gets a free one.  `settings` override the defaults for tests."""
         super().__init__(Path(directory, "broker.log"))
         self.host = host
         self.directory = Path(directory)

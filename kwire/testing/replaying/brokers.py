@@ -48,6 +48,8 @@ class Counterparts:
     def __init__(
         self, nodes: Mapping[int, ClusterNode], controller_id: int, first: ClusterNode
     ) -> None:
+        """`controller_id` is the controller of the cluster that receives the replay, and `first`
+        its first bootstrap server."""
         self.nodes = nodes
         """The brokers by id; empty for a trace of one broker."""
         self._controller_id = controller_id

@@ -68,6 +68,8 @@ class Ids:
             self._learn_topic(old, new)
 
     def _learn_topic(self, old: Struct, new: Struct) -> None:
+        """Learns the topic id and the leader epochs of a topic from its old and its new
+        description."""
         name = _topic_name(old)
         if not name:
             return
@@ -121,6 +123,8 @@ class Ids:
         return None if known == value else known
 
     def _scope(self, of: Struct, name: str, topic: str | None) -> tuple[Any, ...]:
+        """Returns the key under which ids of the field `name` are mapped: equal numbers of
+        different members, partitions or producers must not be mixed up."""
         plain = name.removeprefix(OF_V3)
         if plain in MEMBER_EPOCHS:
             return ("generation", getattr(of, "member_id", None))

@@ -41,6 +41,7 @@ class Links:
     def __init__(
         self, counterparts: Counterparts, timeout_s: float, security: ClientSecurity | None
     ) -> None:
+        """`timeout_s` limits the connecting and each wait for a response, in seconds."""
         self._counterparts = counterparts
         self._timeout_s = timeout_s
         self._security = security
@@ -111,6 +112,8 @@ class Links:
 
 
 def _read(frame: bytearray, recorded: Recorded) -> Message:
+    """Decodes the response to a recorded request.  Raises DecodeError if it has the correlation id
+    of another request."""
     api_key = recorded.request.API_KEY
     assert api_key is not None
     header, start = ResponseHeader.read(frame, response_header_version(api_key, recorded.version))

@@ -103,6 +103,8 @@ class Outcome:
 
 
 def _named(request: Recorded) -> dict[str, Any]:
+    """Returns the fields by which JSON names a request of the trace.  `broker` is left out for a
+    trace of one broker."""
     return {
         "line": request.line,
         "api": request.api,

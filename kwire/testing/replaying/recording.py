@@ -103,6 +103,8 @@ def _check_places(path: Path, found: list[Recorded]) -> None:
 
 
 def _read_line(number: int, line: bytes) -> Recorded:
+    """Parses one line of a trace.  Raises _Damaged if a field is missing or wrong, or if the trace
+    was taken without bytes."""
     event = _event(line)
     withheld = _field(event, "withheld", dict, {})
     if "requestBytes" not in event and "request" not in withheld:
@@ -144,6 +146,7 @@ def _nothing_kept(response: Message | None, ending: str) -> str | None:
 
 
 def _event(line: bytes) -> Mapping[str, Any]:
+    """Parses a line as a JSON object.  Raises _Damaged if it is none."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as problem:
@@ -157,6 +160,8 @@ _MISSING: Final = object()
 
 
 def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _MISSING) -> Any:  # noqa: ANN401 - of that kind
+    """Returns a field of an event, or `default` if it is missing.  Raises _Damaged if it is
+    required and missing, or is not of the type `kind`."""
     value = event.get(name, default)
     if value is _MISSING:
         raise _Damaged(f"it has no {name}")
@@ -183,6 +188,8 @@ def _bytes(event: Mapping[str, Any], name: str) -> bytes:
 def _request(
     event: Mapping[str, Any], api_key: ApiKey, version: int
 ) -> tuple[bytes, bytes, Message]:
+    """Returns the header bytes, the body bytes and the decoded request of an event.  All are empty
+    if the trace withheld the bytes."""
     kind = request_class(api_key)
     if "requestBytes" not in event:
         return b"", b"", kind()
@@ -198,6 +205,7 @@ def _request(
 
 
 def _response(event: Mapping[str, Any], api_key: ApiKey, version: int) -> Message | None:
+    """Returns the decoded response of an event, or None if the event has no bytes of it."""
     if "responseBytes" not in event:
         return None
     try:

@@ -138,6 +138,8 @@ class _Replay:
         """The bodies of the requests in flight, by their line in the file."""
 
     def run(self) -> Outcome:
+        """Sends the requests and receives the responses in the order of the trace, and returns the
+        outcome.  A position is the place of a request or of a response in that order."""
         self._first_ms = self._recording[0].time_ms
         self._start_s = time.monotonic()
         last_position = {
@@ -162,6 +164,8 @@ class _Replay:
         return self._outcome
 
     def _send(self, recorded: Recorded) -> None:
+        """Sends a request with the ids of the new broker in place of the recorded ones.  At the
+        recorded pace, it first waits until the request is due."""
         if self._pace is Pace.RECORDED:
             due_s = self._start_s + (recorded.time_ms - self._first_ms) / 1000
             time.sleep(max(0.0, due_s - time.monotonic()))
@@ -194,6 +198,8 @@ class _Replay:
         return True
 
     def _receive(self, recorded: Recorded) -> None:
+        """Waits for the response to a request and compares it with the recorded one.  As long as it
+        has a retriable error that the recorded response has not, the request is sent again."""
         body = self._sent.pop(recorded.line)
         if not recorded.answered:
             return
@@ -218,6 +224,9 @@ class _Replay:
         return self._links.receive(recorded)
 
     def _compare(self, recorded: Recorded, answer: Message | NoResponse) -> None:
+        """Adds a response to the outcome: equal, different, or not compared.  In a cluster a
+        difference does not count if the recorded response has a retriable error, since the new
+        cluster may be faster."""
         if recorded.uncompared or recorded.response is None:
             why = recorded.uncompared or "there was no answer"
             self._outcome.uncompared.append(Left(recorded, why))
@@ -233,6 +242,8 @@ class _Replay:
     def _differences(
         self, recorded: Recorded, response: Message, answer: Message | NoResponse
     ) -> tuple[Difference, ...]:
+        """Returns the differences between the recorded response and the answer, after ids are
+        learned from both.  A missing answer is one difference."""
         if isinstance(answer, NoResponse):
             return (Difference("", "an answer", answer.why),)
         self._learn(response, answer)
@@ -243,6 +254,8 @@ class _Replay:
         return tuple(differences(then, self._of_answers.reply(answer, recorded.request)))
 
     def _learn(self, response: Message, answer: Message) -> None:
+        """Learns from two responses to the same request: the ids, the API keys that both brokers
+        serve, and the broker's own node id."""
         self._ids.learn(response, answer)
         if isinstance(response, ApiVersionsResponse) and isinstance(answer, ApiVersionsResponse):
             then, now = ({key.api_key for key in each.api_keys} for each in (response, answer))

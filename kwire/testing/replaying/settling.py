@@ -75,6 +75,8 @@ class Settling:
 
 
 def _topics_of(request: Message, answer: Message) -> Iterable[str]:
+    """Returns the topics of which the response reports a new state, so that other brokers may not
+    know it yet: created, deleted or described topics, or the topic of a coordinator."""
     if isinstance(answer, MetadataResponse | CreateTopicsResponse):
         return [topic.name for topic in answer.topics if topic.name]
     if isinstance(answer, DeleteTopicsResponse):
@@ -95,6 +97,8 @@ def _fetch_states(probe: BrokerConnection, names: Iterable[str]) -> dict[str, To
 
 
 def _state(topic: MetadataResponseTopic) -> TopicState:
+    """Returns what all brokers must agree on for a topic: its error, leaders and leader epochs,
+    without the replicas."""
     parts = sorted(topic.partitions, key=lambda part: part.partition_index)
     return (
         topic.error_code,

@@ -89,6 +89,9 @@ class HeldTime(RealTime):
             self._advance_to(time_ms)
 
     def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
+        """Advances the brokers' clocks until a response can be read from `connection`, first to
+        `time_ms`, the recorded time of the response.  Gives up after `within_s` seconds of the
+        brokers' time."""
         self._await_all_read()
         deadline_ms, step_ms = self._now_ms + round(within_s * 1000), LAG_MS
         if len(self._brokers) > 1:
@@ -108,8 +111,12 @@ class HeldTime(RealTime):
             broker.probe.call(ApiVersionsRequest("", ""), version_max=0)
 
     def _advance_to(self, time_ms: int) -> None:
+        """Advances the clocks of all brokers to `time_ms` in turn.  A rest below `LAG_MS` is left
+        for the next call."""
         while (by_ms := time_ms - self._now_ms) >= LAG_MS:
             if len(self._brokers) > 1:
+                # Clocks advance one after another; a large step would let leaders see their
+                # followers lag.
                 by_ms = min(by_ms, TOGETHER_MS)
             for broker in self._brokers:
                 broker.clock.advance(seconds=by_ms / 1000)

@@ -120,6 +120,8 @@ class KafkaCluster(Contents, Startable):
     """
 
     def __init__(self, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+        """Prepares a cluster of `brokers` brokers; `start` starts it.  `settings` override the
+        defaults for tests."""
         self._count = brokers
         self._settings = {**OF_TESTS, **(settings or {})}
         self._folder: Folder | None = None

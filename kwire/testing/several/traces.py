@@ -39,6 +39,8 @@ class JoinedTrace(Trace):
                 trace.end()
 
     def _read(self, broker_id: int, trace: BrokerTrace) -> None:
+        """Reads the events of one broker.  A broker that has died is recorded as lost, and the
+        events read from it before are kept."""
         if self._is_alive(broker_id):
             try:
                 self._events[broker_id] = trace.events

@@ -148,6 +148,8 @@ def _only(asked: HttpRequest, methods: Mapping[str, Callable[[], HttpAnswer]]) -
 
 
 def _read(asked: HttpRequest) -> Any:  # noqa: ANN401 - any JSON
+    """Returns the JSON body of a request.  Raises HttpError: 415 for another content type, 400 for
+    a body that is not JSON."""
     # A web page can send other content types to this port without a CORS preflight request.
     if asked.content_type.partition(";")[0].strip() != "application/json":
         raise HttpError(415, "the body must be JSON with Content-Type: application/json")
@@ -179,6 +181,8 @@ def _clear(control: Control) -> HttpReply:
 
 
 def _happened(control: Control, query: Mapping[str, str]) -> HttpReply:
+    """Answers GET /faults/happened: the injections and moves so far, or the injections of one
+    rule."""
     wanted = query.get("rule")
     if wanted is not None and not wanted.isdigit():
         raise HttpError(400, f"rule must be the number of a rule, not {wanted!r}")
@@ -191,6 +195,8 @@ def _happened(control: Control, query: Mapping[str, str]) -> HttpReply:
 
 
 def _begin_trace(control: Control, asked: HttpRequest) -> HttpReply:
+    """Answers POST /traces: begins a trace of the requests that match the filter in the body, and
+    returns its number.  With `bytes: true` the trace also stores the messages as they were sent."""
     said = _read(asked)
     keeps_bytes = said.pop("bytes", False) if isinstance(said, dict) else False
     if not isinstance(keeps_bytes, bool):
@@ -203,6 +209,8 @@ def _begin_trace(control: Control, asked: HttpRequest) -> HttpReply:
 
 
 def _seen(control: Control, number: int, query: Mapping[str, str]) -> HttpReply:
+    """Answers GET /traces/NUMBER: the events of the trace after the event number `after` (default
+    0, all)."""
     trace = control.traces.get(number)
     if trace is None:
         raise HttpError(404, f"there is no trace {number}")
@@ -224,6 +232,8 @@ def _time(control: Control) -> dict[str, int | bool]:
 
 
 async def _set_clock(control: Control, said: object) -> HttpReply:
+    """Answers POST /clock: holds or releases the broker's clock, then advances it.  Returns the new
+    time."""
     fields = _fields(said, {"advance_ms": int, "held": bool})
     if not fields:
         raise HttpError(400, 'the body must have advance_ms or held, as {"advance_ms": 60000}')
@@ -237,6 +247,8 @@ async def _set_clock(control: Control, said: object) -> HttpReply:
 
 
 async def _move_leader(control: Control, said: object) -> HttpReply:
+    """Answers POST /leaders: moves the leader of a partition to the broker `to`, or without `to` to
+    the next in-sync replica.  Returns the move once it is complete."""
     fields = _fields(said, {"topic": str, "partition": int, "to": int})
     if "topic" not in fields:
         raise HttpError(400, 'the body must have topic, as {"topic": "orders", "partition": 0}')
@@ -249,6 +261,8 @@ async def _move_leader(control: Control, said: object) -> HttpReply:
 
 
 async def _move_coordinator(control: Control, said: object) -> HttpReply:
+    """Answers POST /coordinators: moves the coordinator of a group or of a transactional id to the
+    broker `to`, or without `to` to the next in-sync replica of its partition."""
     fields = _fields(said, {"group": str, "transactional_id": str, "to": int})
     kinds = [name for name in ("group", "transactional_id") if name in fields]
     if len(kinds) != 1:
@@ -262,6 +276,8 @@ async def _move_coordinator(control: Control, said: object) -> HttpReply:
 
 
 async def _moved(control: Control, moving: Awaitable[Moved]) -> HttpReply:
+    """Waits for a move, records it among the injections, and returns it.  Raises HttpError 409 if
+    the cluster refuses it."""
     from kwire.testing.hooks.control.moves import CannotMove
 
     try:
@@ -299,6 +315,8 @@ def _take(control: Control, said: object) -> HttpReply:
 
 
 def _one_snapshot(control: Control, asked: HttpRequest, name: str, *rest: str) -> HttpAnswer:
+    """Answers DELETE /snapshots/NAME and POST /snapshots/NAME/restore.  `rest` is the path after
+    the name."""
     folder = asked.query.get("folder")
     if rest == ("restore",):
         return _only(asked, {"POST": lambda: _restore(control, name, folder)})

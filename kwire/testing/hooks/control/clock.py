@@ -41,6 +41,7 @@ class ControlledClock(trio.abc.Clock):
     """The clock of a controlled broker: trio's clock and its wall clock."""
 
     def __init__(self, ahead_ms: int = 0) -> None:
+        """The clock runs at once, `ahead_ms` milliseconds ahead of the real time."""
         self._advanced_ms = ahead_ms
         """The sum of all advances."""
         self._held_ns = 0

@@ -38,6 +38,8 @@ class ControlledFiles(Files):
         self._deciding = Lock()
 
     def opened(self, path: Path | str, flags: int) -> OpenFile:
+        """Opens a file as os.open does.  Raises the injected OSError if the call creates the file
+        and a rule about creating files matches it."""
         pure = PurePath(path)
         place = ("" if flags & os.O_DIRECTORY else pure.parent.name), pure.name
         if flags & os.O_CREAT and self._faults and not os.path.lexists(path):
@@ -59,6 +61,8 @@ class ControlledFiles(Files):
     def pwrite(  # type: ignore[override]  # a plain function there
         self, fd: int, data: Buffer, pos: int
     ) -> int:
+        """Writes to a file as os.pwrite does, or raises the OSError that a rule injects.  A full
+        disk stores the first half of the data before it."""
         place = self._places.get(fd)
         action = self._decide(SystemCall.WRITE, place)
         if action is not None and place is not None:

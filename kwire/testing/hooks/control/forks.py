@@ -133,6 +133,8 @@ class Forks:
         return {"forks": [await self._to_json(fork) for fork in list(self._forks.values())]}
 
     async def _to_json(self, fork: RunningFork) -> dict[str, Any]:
+        """Returns a fork as the HTTP API describes it, with the id of its process, or null if that
+        is gone."""
         assert self._forker is not None
         try:
             pid = await trio.to_thread.run_sync(self._forker.pid, fork.port)

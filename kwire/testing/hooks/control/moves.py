@@ -123,6 +123,8 @@ def _target(partition: PartitionImage, to: int | None, name: str, broker: Broker
 
 
 async def _reorder(broker: Broker, topic: str, index: int, order: tuple[int, ...]) -> None:
+    """Changes the order of a partition's replicas through the controller: the first one becomes the
+    preferred leader.  Raises CannotMove if the controller refuses."""
     partition = ReassignablePartition(partition_index=index, replicas=list(order))
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=PATIENCE_MS, topics=[ReassignableTopic(name=topic, partitions=[partition])]
@@ -137,6 +139,8 @@ async def _reorder(broker: Broker, topic: str, index: int, order: tuple[int, ...
 
 
 async def _elect(broker: Broker, topic: str, index: int) -> None:
+    """Has the controller elect the preferred leader of a partition.  Raises CannotMove if the
+    controller refuses; if the preferred replica leads already, nothing happens."""
     request = ElectLeadersRequest(
         election_type=PREFERRED,
         topic_partitions=[TopicPartitions(topic=topic, partitions=[index])],

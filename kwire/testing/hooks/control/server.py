@@ -103,6 +103,8 @@ async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> Htt
 
 
 def _http_request(request: h11.Request, body: bytes) -> HttpRequest:
+    """Converts a request of h11 to the one that the handlers take.  Header values are Latin-1,
+    which decodes any byte."""
     headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
     return HttpRequest(
         method=request.method.decode(),
@@ -114,6 +116,7 @@ def _http_request(request: h11.Request, body: bytes) -> HttpRequest:
 
 
 async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: HttpReply) -> None:
+    """Sends a response with its body as JSON, followed by a newline; no body if it is None."""
     body = b"" if reply.body is None else json.dumps(reply.body).encode() + b"\n"
     headers = [*SERVER, ("content-length", str(len(body)))]
     if body:

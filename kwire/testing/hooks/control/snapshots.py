@@ -55,6 +55,8 @@ class Snapshotting:
     """Snapshots of one broker, kept beside its first log directory or in a given folder."""
 
     def __init__(self, clock: ControlledClock) -> None:
+        """`clock` is the broker's clock: a snapshot records how far ahead it is.  The broker itself
+        is set later."""
         self._clock = clock
         self._broker: Broker | None = None
         self._stop: trio.Event | None = None
@@ -123,6 +125,8 @@ class Snapshotting:
         return store
 
     def _write(self, broker: Broker, store: LocalStore, path: Path) -> None:
+        """Writes a snapshot of the broker to `path`: a folder 0, 1, ... for each log directory, and
+        the description.  Must not be interrupted, so that all logs are of the same moment."""
         targets = {log_dir: path / str(number) for number, log_dir in enumerate(self._log_dirs)}
         for target in targets.values():
             target.mkdir()

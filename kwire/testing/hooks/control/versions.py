@@ -92,6 +92,8 @@ def of_release(release: str) -> dict[int, int]:
 
 
 def _of_api(option: str) -> tuple[int, int]:
+    """Parses `API=VERSION` to the API key and the highest version to serve.  Raises BadRule if the
+    broker cannot limit that API, or does not serve that version."""
     name, _, number = option.partition("=")
     key = int(api_of(name))
     served = {int(route.api_key): route for route in ROUTES}
@@ -140,6 +142,8 @@ class MaxVersions:
         return replace(binding, handle=handle, write=ApiVersionsResponse.WRITERS[0])
 
     def _lowering(self, binding: Binding) -> Binding:
+        """Returns the binding of ApiVersions with its responses limited to the versions that are
+        served."""
         serve = binding.handle
 
         def handle(broker: Broker, request: Any, context: Context) -> ApiVersionsResponse:  # noqa: ANN401 - a Handle

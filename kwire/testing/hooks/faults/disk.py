@@ -133,6 +133,9 @@ def _is_of_partition(name: str) -> bool:
 
 
 def _operation(call: SystemCall, folder: str, name: str) -> LogOperation:
+    """Returns the log operation that a system call is part of, which follows from the call and from
+    the name of the file.  `folder` is the name of the folder that has the file, or empty if `name`
+    is itself a folder."""
     if call is SystemCall.FSYNC:
         return LogOperation.FSYNC
     if call is SystemCall.READ:

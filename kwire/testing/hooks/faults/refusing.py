@@ -172,6 +172,8 @@ def overwrite(
 
 
 def _set_error(partition: Any, error: ErrorCode) -> None:  # noqa: ANN401 - of any response
+    """Sets the error of a partition in a response, and the values that Kafka returns together with
+    an error: no offsets, no records."""
     partition.error_code = error
     for name, value in NO_VALUE.items():
         if hasattr(partition, name):

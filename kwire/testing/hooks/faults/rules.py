@@ -220,6 +220,8 @@ def _rule(
     steps: tuple[Action, ...],
     of_disk: DiskAction | None = None,
 ) -> FaultRule:
+    """Builds a rule from the fields of its JSON object and from its parsed parts.  A script without
+    `times` is injected once, step by step."""
     request_filter = _filter(said, apis)
     return FaultRule(
         said=dict(said),
@@ -234,6 +236,8 @@ def _rule(
 
 
 def _disk_rule(said: Mapping[str, Any]) -> FaultRule:
+    """Parses a rule about a disk.  Raises BadRule for fields that only rules about requests have,
+    and for `delay_ms` with a disk fault other than slow."""
     for name in said:
         if name not in (*DISK_FIELDS, "preset"):
             raise BadRule(
@@ -270,6 +274,8 @@ def read_filter(said: object) -> RequestFilter:
 
 
 def _filter(said: Mapping[str, Any], apis: Iterable[ApiKey]) -> RequestFilter:
+    """Parses which requests match.  Raises BadRule for a partition without a topic, which would
+    match any topic's partition."""
     request_filter = RequestFilter(
         apis=frozenset(apis),
         topic=_text(said, "topic"),
@@ -311,6 +317,8 @@ def _check_error_places(rule: FaultRule) -> None:
 
 
 def _steps(said: Mapping[str, Any]) -> tuple[Action, ...]:
+    """Parses the actions of a rule: those of its script, or the single action in its own fields.
+    Returns an empty tuple if the rule injects nothing."""
     if "script" not in said:
         action = _action({name: said[name] for name in ACTION if name in said})
         return () if action.passes else (action,)
@@ -327,6 +335,8 @@ def _steps(said: Mapping[str, Any]) -> tuple[Action, ...]:
 
 
 def _action(said: Mapping[str, Any]) -> Action:
+    """Parses one action; returns PASS if it lets the request through unchanged.  Raises BadRule if
+    it has more than one way to end the request."""
     for name in ("disconnect", "silence", "die"):
         _flag(said, name)
     endings = [each for each in Ending if _is_asked_for(said.get(each.value))]
@@ -350,6 +360,8 @@ def _is_asked_for(value: object) -> bool:
 
 
 def _error(said: Mapping[str, Any]) -> ErrorCode | None:
+    """Parses the name of a Kafka error, in any case; None if the action injects no error.  Raises
+    BadRule with the nearest name for an unknown one."""
     name = said.get("error")
     if name is None:
         return None
@@ -380,6 +392,8 @@ def api_of(name: object) -> ApiKey:
 
 
 def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN401 - int or `default`
+    """Returns the number in the field `name`, or `default` if the field is missing or null.  Raises
+    BadRule if it is not an integer from 0 to INT32_MAX."""
     value = said.get(name)
     if value is None:
         return default

@@ -52,6 +52,8 @@ def lay_out(snapshot: Path, log_dirs: Sequence[Path]) -> None:
 
 
 def _lay_folder(source: Path, target: Path) -> None:
+    """Copies a folder of a snapshot to `target`.  Full segments become hard links, since no broker
+    changes them; the newest segment is copied, since the broker appends to it."""
     with os.scandir(source) as entries:
         listed = list(entries)
     segments = [entry.name for entry in listed if _is_segment(entry.name)]
@@ -184,6 +186,8 @@ def restore(snapshot: Path, log_dirs: Sequence[Path]) -> None:
 
 
 def _locked(log_dir: Path) -> int:
+    """Takes the lock of a log directory and returns its descriptor, which the caller closes.
+    Raises SnapshotError if a broker holds the lock."""
     lock = os.open(log_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -107,6 +107,8 @@ class TracedBytes:
         self._add("response", response, out.wire_size, out.tobytes)
 
     def _add(self, what: str, message: Message, size: int, data: Callable[[], Buffer]) -> None:
+        """Stores a message's bytes in the event as base64, or why they are left out: the message
+        has a secret, or is too large.  `data` is called only if they are stored."""
         if has_secrets(message):
             self._withhold(what, SECRET)
         elif size > KEPT_MESSAGE_BYTES_MAX:
@@ -128,6 +130,8 @@ class TracedRequest:
         kept: TracedBytes | None,
         clocks: TraceClocks,
     ) -> None:
+        """`traces` receive the event when the request is over.  `kept` collects the bytes of the
+        messages; None if no trace wants them."""
         self._traces = traces
         self._event = event
         self._kept = kept
