@@ -21,6 +21,7 @@ class GroupDecision:
     def __init__(
         self, group_id: str, limits: GroupLimits, now_ms: int, effects: GroupEffects
     ) -> None:
+        """Begin a decision at `now_ms`; it collects what it decides in `effects`."""
         self.group_id = group_id
         self.limits = limits
         self.now_ms = now_ms

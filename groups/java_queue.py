@@ -26,6 +26,7 @@ class PriorityQueue(Generic[T]):
         return len(self._items)
 
     def add(self, item: T) -> None:
+        """Add an item; it goes behind items of equal weight on its path to the root."""
         items, weight = self._items, self._weight(item)
         items.append(item)
         place = len(items) - 1
@@ -48,6 +49,7 @@ class PriorityQueue(Generic[T]):
         return first
 
     def _sift_down(self, item: T) -> None:
+        """Put `item` at the root, and move it down until no child is lighter."""
         items, weight = self._items, self._weight(item)
         place, half = 0, len(items) >> 1
         while place < half:

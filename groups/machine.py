@@ -68,6 +68,10 @@ class GroupMachine:
     in several records, which must all be applied."""
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings = NOWHERE) -> None:
+        """Begin without groups and offsets; `apply` adds them, record by record.
+
+        Only the classic kind exists from the start: most brokers never need the other kinds.
+        """
         self.limits = limits
         self.surroundings = surroundings
         self.groups: Groups = {}
@@ -112,6 +116,10 @@ class GroupMachine:
         return self._kinds[group.type_name]
 
     def _kind_of(self, record: MachineRecord) -> GroupKind:
+        """Return the kind of groups that a record belongs to; import the kind if it is the first.
+
+        The caller handles records of offsets, which belong to no kind.
+        """
         kind = self._kind_of_record.get(type(record))
         if kind is None:
             assert isinstance(record, KeyedRecord), record
@@ -179,6 +187,10 @@ class GroupMachine:
     def commit_offsets(
         self, request: OffsetCommitRequest, api_version: int, ticket: Ticket, now_ms: int
     ) -> GroupEffects:
+        """Decide OffsetCommit: write one record per partition, or answer with one error for all.
+
+        A commit to a group that does not exist is decided as one of a simple group.
+        """
         group = self.groups.get(request.group_id)
         if group is None:
             error = _check_commit_without_group(request, api_version)
@@ -195,6 +207,10 @@ class GroupMachine:
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, ticket: Ticket, now_ms: int
     ) -> GroupEffects:
+        """Decide TxnOffsetCommit: write the offsets as pending records of the transaction.
+
+        Without a group only a producer that names no generation may commit.
+        """
         group = self.groups.get(request.group_id)
         if group is not None:
             error = group.check_transactional_commit(request, self._topic_id)
@@ -211,6 +227,7 @@ class GroupMachine:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
+        """Return the committed offsets that the request names, or the error of the whole group."""
         group = self.groups.get(request.group_id)
         error = ErrorCode.NONE if group is None else group.check_fetch(request)
         if error is not ErrorCode.NONE:
@@ -224,6 +241,10 @@ class GroupMachine:
     def delete_offsets(
         self, request: OffsetDeleteRequest, ticket: Ticket, now_ms: int
     ) -> GroupEffects:
+        """Decide OffsetDelete: delete offsets, except those of topics that the group subscribes to.
+
+        A partition without a committed offset is no error.
+        """
         group = self.groups.get(request.group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
         if group is None or error is not ErrorCode.NONE:

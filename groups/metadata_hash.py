@@ -59,6 +59,10 @@ class MetadataHashes:
         self._groups.pop(group_id, None)
 
     def _computed(self, names: Iterable[str], image: ClusterImage) -> int:
+        """Return the hash of a group's topics as a signed number; 0 if none of them exists.
+
+        The names are sorted by UTF-16 units, the order of strings in Java.
+        """
         existing = sorted((name for name in names if name in image.topics), key=utf16)
         if not existing:
             return 0
@@ -67,6 +71,10 @@ class MetadataHashes:
         return value - (1 << 64) if value >> 63 else value
 
     def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:
+        """Return the hash of one topic, from the cache if topic and brokers are unchanged.
+
+        Brokers count because the hash includes the racks of the replicas.
+        """
         entry = self._topics.get(topic.name)
         if entry is not None and entry[0] is topic and entry[1] is image.brokers:
             return entry[2]

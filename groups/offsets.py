@@ -87,6 +87,7 @@ class Offsets:
             self._put(key, committed)
 
     def _put(self, key: OffsetKey, committed: CommittedOffset) -> None:
+        """Set the committed offset of a partition, and replace the one before."""
         topics = self.by_group.get(key.group_id)
         if topics is None:
             topics = self.by_group[key.group_id] = {}
@@ -96,6 +97,10 @@ class Offsets:
         partitions[key.partition] = committed
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
+        """Remove the committed offset of a partition, if there is one.
+
+        Empty entries of topics and groups are removed too.
+        """
         topics = self.by_group.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
         if topics is None or partitions is None:
@@ -163,6 +168,7 @@ def _key(record: OffsetCommit) -> OffsetKey:
 
 
 def _committed(value: OffsetCommitValue) -> CommittedOffset:
+    """Return the committed offset that a record's value holds."""
     return CommittedOffset(
         value.offset,
         value.leader_epoch,
@@ -179,6 +185,11 @@ def _is_expired(
     retention_ms: int,
     base: Callable[[CommittedOffset], int],
 ) -> bool:
+    """Return whether the offset has expired at `now_ms`.
+
+    Only clients of old versions give a commit an expiry time of its own.  Otherwise the offset
+    expires `retention_ms` after the time that `base` returns.
+    """
     if committed.expire_timestamp_ms != NO_EXPIRY:
         return now_ms >= committed.expire_timestamp_ms
     return now_ms - base(committed) >= retention_ms
@@ -202,6 +213,7 @@ def record_of(
     expiry_ms: int = NO_EXPIRY,
     topic_id: bytes = ZERO_UUID,
 ) -> OffsetCommit:
+    """Return the OffsetCommit record of one partition; null metadata becomes empty."""
     return OffsetCommit(
         key,
         OffsetCommitValue(
@@ -242,6 +254,7 @@ def commit(
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """Return the response in which each partition of the request has `error`."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -317,6 +330,7 @@ def _other_topic(committed_id: bytes, requested_id: bytes) -> bool:
 def _fetched(
     index: int, committed: CommittedOffset | None, error: ErrorCode = ErrorCode.NONE
 ) -> OffsetFetchResponsePartitions:
+    """Return the answer of one partition: its committed offset, or -1 and `error`."""
     if committed is None:
         return OffsetFetchResponsePartitions(
             partition_index=index,

@@ -44,6 +44,10 @@ class OffsetCommit:
     value: OffsetCommitValue | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
+        """Return the key and the value as bytes; the value is None for a tombstone.
+
+        Only an older version of the value has an expiry time, so it is written if there is one.
+        """
         key = _OFFSET_COMMIT_PREFIX + self.key.encode(0)
         value = self.value
         if value is None:

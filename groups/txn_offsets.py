@@ -36,6 +36,7 @@ def commit(
 
 
 def commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """Return the response in which each partition of the request has `error`."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -84,6 +84,10 @@ class CommittingGroup(AssignedGroup[M, T]):
     def _check_epoch(
         self, member: M, epoch: int, partitions: Iterable[CommitPartition]
     ) -> ErrorCode:
+        """Return the error of a commit with `epoch`, NONE if it is the member's epoch.
+
+        An earlier epoch is allowed if each partition was assigned in that epoch or before.
+        """
         if epoch == member.epoch:
             return ErrorCode.NONE
         if epoch > member.epoch:

@@ -42,6 +42,7 @@ class AssignedDecision(GroupDecision, ABC, Generic[G, M, T]):
         hashes: MetadataHashes,
         now_ms: int,
     ) -> None:
+        """Begin a decision about `group` at `now_ms`, with the group's present settings."""
         super().__init__(group.group_id, limits, now_ms, GroupEffects())
         self.group = group
         self.surroundings = surroundings

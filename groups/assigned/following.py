@@ -40,6 +40,7 @@ def follow(group: AssignedGroup[Any, Any], record: KeyedRecord[Any, Any]) -> Non
 
 
 def _follow_metadata(group: AssignedGroup[Any, Any], record: MemberMetadata[Any, Any]) -> None:
+    """Set the metadata of a member, which the first record creates; a tombstone removes it."""
     member_id = record.key.member_id
     if record.value is None:
         group.remove(member_id)
@@ -49,6 +50,11 @@ def _follow_metadata(group: AssignedGroup[Any, Any], record: MemberMetadata[Any,
 
 
 def _follow_assignment(group: AssignedGroup[Any, Any], record: CurrentAssignment[Any, Any]) -> None:
+    """Set the current assignment of a member; a tombstone resets it.
+
+    A tombstone of a member that does not exist is ignored: compaction may have removed the records
+    before it.
+    """
     member_id = record.key.member_id
     member = group.members.get(member_id)
     if record.value is not None:

@@ -107,6 +107,11 @@ class AssignedGroup(Group, ABC, Generic[M, T]):
 
     @property
     def state(self) -> AssignedGroupState:
+        """The group's state, which follows from its epochs and its members.
+
+        ASSIGNING: the target assignment is older than the group's epoch.  RECONCILING: not all
+        members have reached their target.
+        """
         if not self.members:
             return AssignedGroupState.EMPTY
         if not self.is_ready:
@@ -121,6 +126,7 @@ class AssignedGroup(Group, ABC, Generic[M, T]):
         return self.state.value
 
     def listed(self) -> ListedGroup:
+        """Return the group's entry in the ListGroups response."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=self.type_name,

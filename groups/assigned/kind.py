@@ -141,6 +141,10 @@ class AssignedKind(ABC, Generic[G, M, D, Q]):
     # -- records
 
     def apply(self, record: KeyedRecord[Any, Any]) -> None:
+        """Apply a record to its group; the first record creates the group.
+
+        A tombstone of a group that does not exist is ignored.
+        """
         group_id = record.key.group_id
         group = self.find(group_id)
         if group is None:
@@ -165,6 +169,10 @@ class AssignedKind(ABC, Generic[G, M, D, Q]):
     # -- time
 
     def loaded(self, group: G, now_ms: int) -> GroupEffects:
+        """Return the effects after a load: each member's session starts anew.
+
+        A member that still has to give something up gets its revocation timeout again, too.
+        """
         decision = self.decision(group, now_ms)
         for member in group.members.values():
             decision.expect_heartbeat(member)

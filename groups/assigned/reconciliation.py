@@ -121,6 +121,10 @@ class Reconciliation(ABC, Generic[M, T, H]):
         return self._at(self.target.epoch, state, given, member.NOTHING)
 
     def _at(self, epoch: int, state: MemberState, assigned: H, revoking: H) -> M:
+        """Return the member in `epoch` and `state`, with these partitions or tasks.
+
+        Its present epoch becomes the previous one: the next heartbeat may still have it.
+        """
         return replace(
             self.member,
             epoch=epoch,

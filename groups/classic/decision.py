@@ -83,6 +83,7 @@ class ClassicDecision(GroupDecision):
         )
 
     def members(self) -> list[JoinGroupResponseMember]:
+        """Return the members as the leader gets them in the JoinGroup response."""
         group = self.group
         return [
             JoinGroupResponseMember(
@@ -94,6 +95,7 @@ class ClassicDecision(GroupDecision):
         ]
 
     def assignment(self, member_id: str) -> SyncGroupResponse:
+        """Return the SyncGroup response that gives a member its assignment."""
         group = self.group
         return SyncGroupResponse(
             protocol_type=group.protocol_type,

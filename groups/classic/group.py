@@ -109,6 +109,10 @@ class ClassicGroup:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        """Return the group that a record holds: stable, or empty if it has no members.
+
+        Other states are not durable: after a load, members that were rebalancing rejoin.
+        """
         group = cls(
             group_id,
             state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
@@ -168,6 +172,7 @@ class ClassicGroup:
         groups[self.group_id] = self
 
     def listed(self) -> ListedGroup:
+        """Return the group's entry in the ListGroups response."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=self.protocol_type or "",
@@ -176,6 +181,10 @@ class ClassicGroup:
         )
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Return the error of an OffsetCommit, NONE if it is allowed.
+
+        The order of the checks decides which of several errors the client sees: Kafka's order.
+        """
         generation_id = request.generation_id_or_member_epoch
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -265,6 +274,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def start_next_generation(self, now_ms: int) -> None:
+        """Begin the next generation with the present members; without any the group is EMPTY."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self.subscribed_topics_now()
@@ -295,6 +305,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def add(self, member: ClassicMember) -> None:
+        """Add a member; the first one becomes the leader."""
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -368,6 +379,11 @@ class ClassicGroup:
         return min(votes, key=lambda name: (-votes[name], hash_bucket(name)))
 
     def subscribed_topics_now(self) -> frozenset[str] | None:
+        """Return the topics that the members subscribe to; None if that is unknown.
+
+        It is unknown for other protocol types than `consumer`, before a protocol is chosen, and if
+        the metadata of a member cannot be decoded.
+        """
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -403,6 +419,11 @@ class ClassicGroup:
 
 
 def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> ClassicMember:
+    """Return a member as its record holds it, with only the protocol of the generation.
+
+    The rebalance timeout is -1 in records of Kafka before 0.10.1; the session timeout stands for
+    it.
+    """
     timeout_ms = member.rebalance_timeout
     return ClassicMember(
         member_id=member.member_id,
@@ -419,6 +440,7 @@ def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> Cl
 def _member_to_record(
     member: ClassicMember, protocol_name: str | None, assignment: bytes
 ) -> MemberMetadata:
+    """Return a member's part of the group's record, with its metadata for the chosen protocol."""
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

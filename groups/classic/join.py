@@ -42,6 +42,7 @@ class ClassicJoin:
         ticket: Ticket,
         new_member_id: str,
     ) -> None:
+        """Prepare the decision; `new_member_id` is used if the member gets an id."""
         self.decision = decision
         self.group: ClassicGroup = decision.group
         self.request = request
@@ -99,6 +100,10 @@ class ClassicJoin:
         decision.reply(self.ticket, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
     def _join_static(self) -> None:
+        """Let a static member join without a member id.
+
+        If another member has its instance id, the new one replaces it.
+        """
         assert self.request.group_instance_id is not None
         holder = self.group.static_members.get(self.request.group_instance_id)
         if holder is None:
@@ -109,6 +114,10 @@ class ClassicJoin:
     # -- with an id
 
     def _join_with_id(self) -> None:
+        """Let a member with an id join for the first time, rejoin, or refuse it.
+
+        A member that changes nothing gets the present generation at once.
+        """
         request, group = self.request, self.group
         member_id = request.member_id
         if member_id in group.pending_joins:
@@ -135,6 +144,7 @@ class ClassicJoin:
     # -- changes of the group
 
     def _member(self, member_id: str) -> ClassicMember:
+        """Return the member that the request describes."""
         request = self.request
         return ClassicMember(
             member_id=member_id,
@@ -151,6 +161,7 @@ class ClassicJoin:
         return f"{what} ({self.request.reason})" if self.request.reason else what
 
     def _add(self, member_id: str) -> None:
+        """Add a new member, park its JoinGroup, and rebalance the group."""
         decision, group = self.decision, self.group
         member = self._member(member_id)
         if group.in_first_rebalance:

@@ -45,7 +45,9 @@ class ClassicHost(Protocol):
         new_member_id: str,
         ticket: Ticket,
         now_ms: int,
-    ) -> GroupEffects: ...
+    ) -> GroupEffects:
+        """Decide JoinGroup of a member that uses the classic protocol in `group`."""
+        ...
 
     def classic_sync(
         self,
@@ -53,7 +55,9 @@ class ClassicHost(Protocol):
         request: SyncGroupRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> GroupEffects: ...
+    ) -> GroupEffects:
+        """Decide SyncGroup of a member that uses the classic protocol in `group`."""
+        ...
 
     def classic_heartbeat(
         self,
@@ -61,7 +65,9 @@ class ClassicHost(Protocol):
         request: HeartbeatRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> GroupEffects: ...
+    ) -> GroupEffects:
+        """Decide Heartbeat of a member that uses the classic protocol in `group`."""
+        ...
 
     def classic_leave(
         self,
@@ -69,7 +75,9 @@ class ClassicHost(Protocol):
         request: LeaveGroupRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> GroupEffects: ...
+    ) -> GroupEffects:
+        """Decide LeaveGroup; the members may use either protocol."""
+        ...
 
 
 class ClassicKind:
@@ -143,6 +151,10 @@ class ClassicKind:
         return effects
 
     def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
+        """Decide SyncGroup, also for a classic member in a group of another kind.
+
+        UNKNOWN_MEMBER_ID if the group does not exist.
+        """
         group = self._find(request.group_id)
         if group is not None:
             return members.sync(self._decision(group, now_ms), request, ticket)
@@ -153,6 +165,10 @@ class ClassicKind:
         return GroupEffects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
+        """Decide Heartbeat, also for a classic member in a group of another kind.
+
+        UNKNOWN_MEMBER_ID if the group does not exist.
+        """
         group = self._find(request.group_id)
         if group is not None:
             return members.heartbeat(group, request, ticket)
@@ -164,6 +180,10 @@ class ClassicKind:
         return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
 
     def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
+        """Decide LeaveGroup, also for a group of another kind that accepts classic members.
+
+        Each member has UNKNOWN_MEMBER_ID if the group does not exist.
+        """
         group = self._find(request.group_id)
         if group is not None:
             return members.leave(self._decision(group, now_ms), request, ticket)
@@ -178,6 +198,7 @@ class ClassicKind:
         return GroupEffects.reply(ticket, LeaveGroupResponse(members=answers))
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        """Return the description of a group; one that does not exist is Dead."""
         group = self._find(group_id)
         if group is not None:
             return _described(group)
@@ -195,6 +216,11 @@ class ClassicKind:
         self._groups[group_id] = ClassicGroup(group_id)
 
     def apply(self, record: GroupMetadata) -> None:
+        """Replace the group by the one in the record, or delete it if the record is a tombstone.
+
+        A tombstone does not delete a group of another kind: an upgrade writes it before that
+        group's records.
+        """
         group_id = record.key.group
         if record.value is None:
             if self._find(group_id) is not None:
@@ -206,6 +232,10 @@ class ClassicKind:
         return [group_tombstone(group.group_id)]
 
     def loaded(self, group: ClassicGroup, now_ms: int) -> GroupEffects:
+        """Return the effects after a load: each member's session starts anew.
+
+        A group that is over `group.max.size` begins a rebalance.
+        """
         decision = self._decision(group, now_ms)
         for member in group.members.values():
             decision.expect_heartbeat(member)
@@ -215,6 +245,10 @@ class ClassicKind:
         return decision.effects
 
     def unloaded(self, group: ClassicGroup, now_ms: int) -> GroupEffects:
+        """Return the effects of a resignation: parked requests get NOT_COORDINATOR.
+
+        The group is Dead after that, so timers that fire later change nothing.
+        """
         decision = self._decision(group, now_ms)
         for member_id in group.members:
             decision.answer_join(member_id, join_error(ErrorCode.NOT_COORDINATOR, member_id))
@@ -223,6 +257,7 @@ class ClassicKind:
         return decision.effects
 
     def timer_fired(self, group: ClassicGroup, timer: GroupTimer, now_ms: int) -> GroupEffects:
+        """Return the effects of a timer; a Dead group ignores it."""
         if group.state is ClassicState.DEAD:
             return GroupEffects()
         decision = self._decision(group, now_ms)
@@ -258,6 +293,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
 
 
 def _described_member(member: ClassicMember, protocol_name: str | None) -> DescribedGroupMember:
+    """Return the description of one member; without a protocol it has no metadata."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

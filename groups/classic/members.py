@@ -50,6 +50,10 @@ def sync(decision: ClassicDecision, request: SyncGroupRequest, ticket: Ticket) -
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    """Return the error of a SyncGroup, NONE if it may be answered or parked.
+
+    The order of the checks decides which of several errors the client sees: Kafka's order.
+    """
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if group.state is ClassicState.EMPTY:
@@ -109,6 +113,7 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket) ->
 
 
 def check_heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
+    """Return the error of a Heartbeat, NONE if a member of this generation sent it."""
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)

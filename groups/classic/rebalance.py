@@ -130,6 +130,11 @@ def keep_when_refused(decision: ClassicDecision) -> GroupEffects:
 
 
 def initial_join_due(decision: ClassicDecision, timer: InitialJoinTimer) -> GroupEffects:
+    """End the wait of the first rebalance, or wait again if a member joined in the meantime.
+
+    Each wait takes at most `group.initial.rebalance.delay.ms`, all of them together at most the
+    rebalance timeout.
+    """
     group = decision.group
     if group.new_member_added and timer.remaining_ms != 0:
         group.new_member_added = False

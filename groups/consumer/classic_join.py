@@ -46,6 +46,11 @@ class HostedClassicJoin:
         self._member_id = request.member_id or new_member_id
 
     def decide(self, ticket: Ticket) -> GroupEffects:
+        """Return the effects of the join; the reply comes at once.
+
+        Errors: the group is full, the protocols do not fit, the subscription is unreadable, or the
+        member must first get an id.
+        """
         error = self._refused()
         if error is not ErrorCode.NONE:
             return GroupEffects.reply(ticket, join_error(error))
@@ -68,6 +73,7 @@ class HostedClassicJoin:
     # -- check the request, identify the member
 
     def _refused(self) -> ErrorCode:
+        """Return why the group cannot accept the request, NONE if it can."""
         group, size_max = self.group, self.decision.limits.group_consumer_max_size
         if len(group.members) >= size_max and self._member_id not in group.members:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -83,6 +89,10 @@ class HostedClassicJoin:
         return dynamic and self._caller.api_version >= MEMBER_ID_REQUIRED_SINCE
 
     def _member(self) -> ConsumerMember | ErrorCode:
+        """Return the member as it was before the request, or the error.
+
+        A static member that comes back without its member id replaces the old one.
+        """
         request, group = self._request, self.group
         instance_id = request.group_instance_id
         holder = None if instance_id is None else group.static_member(instance_id)
@@ -101,6 +111,11 @@ class HostedClassicJoin:
     def _join(
         self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
     ) -> ConsumerMember | None:
+        """Update the member, and move it one step towards its target.
+
+        Returns None if the member must give up everything and rejoin.  If it is the last member of
+        the consumer protocol, the group becomes a classic group.
+        """
         decision = self.decision
         updated = self._updated_member(member, subscription)
         if updated != member:
@@ -123,6 +138,7 @@ class HostedClassicJoin:
     def _updated_member(
         self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
     ) -> ConsumerMember:
+        """Return the member with the subscription, timeouts and protocols of the request."""
         request = self._request
         instance_id = request.group_instance_id
         return replace(
@@ -159,6 +175,7 @@ class HostedClassicJoin:
         downgrade.to_classic(decision, decision.members_with(joined).values(), why)
 
     def _await_sync(self, joined: ConsumerMember) -> None:
+        """Expect heartbeats and a SyncGroup of the member, and cancel the timers of its rejoin."""
         decision, group_id, member_id = self.decision, self.group.group_id, joined.member_id
         decision.cancel_timer(ClassicJoinTimer(group_id, member_id).key)
         decision.end_revocation(member_id)
@@ -167,6 +184,7 @@ class HostedClassicJoin:
         decision.set_timer(timer, joined.rebalance_timeout_ms)
 
     def _response(self, joined: ConsumerMember) -> JoinGroupResponse:
+        """Return the JoinGroup response; the generation is the member epoch."""
         return JoinGroupResponse(
             generation_id=joined.epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,

@@ -60,6 +60,10 @@ def _check_sync(
 def _assignment(
     decision: ConsumerDecision, member: ConsumerMember, request: SyncGroupRequest
 ) -> SyncGroupResponse:
+    """Return the SyncGroup response with the member's partitions.
+
+    They are encoded in the version of the subscription that the member sent.
+    """
     version = embedded.version_of(member.protocol.metadata)
     image = decision.surroundings.image
     return SyncGroupResponse(
@@ -136,6 +140,10 @@ def leave(decision: ConsumerDecision, request: LeaveGroupRequest, ticket: Ticket
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
+    """Return the member that `identity` names, or the error.
+
+    A static member may be named without its member id (KIP-345).
+    """
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.members.get(identity.member_id) or ErrorCode.UNKNOWN_MEMBER_ID

@@ -34,6 +34,10 @@ def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) 
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> Member:
+    """Return the description of one member.
+
+    Partitions that the member still has to give up count as its current assignment.
+    """
     current: dict[bytes, list[int]] = {}
     for held in (member.assigned, member.revoking):
         for topic_id, partitions in held.items():
@@ -56,6 +60,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
 def _assignment(
     assignment: Mapping[bytes, Iterable[int]], image: ClusterImage
 ) -> DescribedAssignment:
+    """Return an assignment with the names of its topics, without topics that were deleted."""
     names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in assignment)
     return DescribedAssignment(
         [

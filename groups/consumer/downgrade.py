@@ -68,6 +68,7 @@ def to_classic(
 def _classic_group(
     group: ConsumerGroup, members: Collection[ConsumerMember], image: ClusterImage, now_ms: int
 ) -> ClassicGroup:
+    """Return a stable classic group with `members`, whose assignments are their targets."""
     classic = ClassicGroup(
         group.group_id,
         state=ClassicState.STABLE,
@@ -89,6 +90,7 @@ def _classic_group(
 
 
 def _classic_member(member: ConsumerMember) -> ClassicMember:
+    """Return a member as a member of a classic group, without its assignment."""
     assert member.classic is not None, "only members of the classic protocol are left"
     return ClassicMember(
         member_id=member.member_id,

@@ -51,6 +51,7 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
     # -- changes by records
 
     def index(self, member: ConsumerMember) -> None:
+        """Note the member's pattern, its partitions and its instance id."""
         if member.pattern:
             self.pattern_members[member.pattern] = self.pattern_members.get(member.pattern, 0) + 1
         for place in member.held:
@@ -60,6 +61,10 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
         self._topic_names = None
 
     def unindex(self, member: ConsumerMember) -> None:
+        """Undo `index`, except for the instance id: it may belong to a new member by then.
+
+        For the same reason a partition stays with another owner.
+        """
         if member.pattern:
             self.pattern_members[member.pattern] -= 1
             if not self.pattern_members[member.pattern]:
@@ -79,6 +84,7 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
     read_target = staticmethod(read_partitions)
 
     def follow_own(self, record: PartitionMetadata | RegularExpression) -> None:
+        """Apply a record of the old topic metadata, or of the topics that match a pattern."""
         match record:
             case PartitionMetadata():
                 self.has_partition_metadata = record.value is not None

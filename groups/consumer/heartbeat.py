@@ -43,6 +43,7 @@ class ConsumerHeartbeat(
     group: ConsumerGroup
 
     def decide(self) -> ConsumerGroupHeartbeatResponse:
+        """Return the response; the decision has the other effects.  Raises Refusal."""
         request = self.request
         self.check_room(self.decision.limits.group_consumer_max_size, request.member_id)
         if request.instance_id is None:
@@ -57,6 +58,10 @@ class ConsumerHeartbeat(
     # -- identify the member
 
     def _find_or_create_static(self, instance_id: str) -> ConsumerMember:
+        """Return the static member that sends the heartbeat, as it was before.
+
+        Raises Refusal if another member that has not left has the instance id.
+        """
         member_id = self.request.member_id
         if self.request.member_epoch != JOIN_EPOCH:
             member = static_member(self.group, instance_id, member_id)
@@ -108,6 +113,10 @@ class ConsumerHeartbeat(
         )
 
     def _decide_in_full(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+        """Update the member, compute the target if it is due, and move the member one step.
+
+        Raises Refusal if the member must give up everything and rejoin.
+        """
         decision, group = self.decision, self.group
         updated = member.updated_by(self.request, self.caller)
         if updated != member:
@@ -163,6 +172,7 @@ class ConsumerHeartbeat(
     def _answer(
         self, member: ConsumerMember, *, with_assignment: bool
     ) -> ConsumerGroupHeartbeatResponse:
+        """Return the response with the member's epoch, and its assignment if it needs it."""
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,

@@ -70,6 +70,7 @@ class ConsumerKind(
         return removal.tombstones(group)
 
     def fire(self, decision: ConsumerDecision, timer: GroupTimer) -> None:
+        """Decide about a timer: remove the member that was too late, or look up patterns."""
         match timer:
             case ClassicJoinTimer(member_id=member_id):
                 self.fence(decision, member_id, "did not join again in time")
@@ -81,6 +82,7 @@ class ConsumerKind(
                 super().fire(decision, timer)
 
     def describe(self, group_id: str) -> DescribedGroup:
+        """Return the description of a group, or its error if it is no consumer group."""
         try:
             group = self.existing(group_id)
         except Refusal as refusal:
@@ -99,6 +101,7 @@ class ConsumerKind(
         ticket: Ticket,
         now_ms: int,
     ) -> GroupEffects:
+        """Decide JoinGroup of a member that uses the classic protocol in `group`."""
         decision = self.decision(group, now_ms)
         return HostedClassicJoin(decision, request, caller, new_member_id).decide(ticket)
 

@@ -93,6 +93,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
         )
 
     def to_metadata(self, group_id: str) -> ConsumerMemberMetadata:
+        """Return the record of the member's metadata: client, subscription and timeouts."""
         return ConsumerMemberMetadata(
             ConsumerGroupMemberMetadataKey(group_id, self.member_id),
             ConsumerGroupMemberMetadataValue(
@@ -109,6 +110,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
         )
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+        """Return the member with the metadata of a record; epochs and partitions stay."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -125,6 +127,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
     # -- partitions
 
     def to_assignment(self, group_id: str) -> ConsumerCurrentAssignment:
+        """Return the record of the member's epochs, state and partitions."""
         return ConsumerCurrentAssignment(
             ConsumerGroupCurrentMemberAssignmentKey(group_id, self.member_id),
             ConsumerGroupCurrentMemberAssignmentValue(
@@ -137,6 +140,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+        """Return the member with the epochs, state and partitions of a record."""
         return replace(
             self,
             epoch=value.member_epoch,

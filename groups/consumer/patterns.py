@@ -35,6 +35,11 @@ def refresh_when_due(
 
 
 def _is_due(decision: ConsumerDecision, patterns: Collection[str]) -> bool:
+    """Return whether the topics of `patterns` have to be looked up now.
+
+    That is so if none was looked up yet, and, after MIN_INTERVAL_MS, if the patterns or the
+    metadata image have changed, or the refresh interval is over.
+    """
     resolved = decision.group.patterns.values()
     if not resolved:
         return True
@@ -76,6 +81,10 @@ def resolve(decision: ConsumerDecision, may_describe: MayDescribe | None) -> Non
 
 
 def _matching(text: str, names: Iterable[str], may_describe: MayDescribe | None) -> frozenset[str]:
+    """Return the topics that match a regular expression and that the client may describe.
+
+    `may_describe` is None without an authorizer: then all topics count.
+    """
     try:
         pattern = RegexPattern(text)
     except InvalidRegex:

@@ -31,6 +31,7 @@ class ConsumerReconciliation(Reconciliation[ConsumerMember, Assignment, Assigned
     subscription_changed: bool
 
     def compare(self) -> NextStep[AssignedPartitions]:
+        """Return the next step towards the target, as far as the member subscribes to it."""
         target = {
             topic_id: frozenset(partitions) if topic_id in self.topic_ids else frozenset()
             for topic_id, partitions in self.target.assignment.items()
@@ -39,6 +40,10 @@ class ConsumerReconciliation(Reconciliation[ConsumerMember, Assignment, Assigned
         return NextStep(result.kept, result.revoked, result.given, result.is_waiting)
 
     def owns_any(self, revoked: AssignedPartitions) -> bool:
+        """Return whether the member may still own one of the `revoked` partitions.
+
+        True if the request does not list what the member owns.
+        """
         if self.owned is None:
             return True
         return any(

@@ -44,6 +44,7 @@ def compute(
 
 
 def _spec(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> MemberSpec:
+    """Return a member as the assignors see it; topics that do not exist are left out."""
     return MemberSpec(
         member.member_id,
         member.instance_id,

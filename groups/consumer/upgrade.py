@@ -60,6 +60,7 @@ def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> None:
 
 
 def _why_not(decision: ConsumerDecision, classic: ClassicGroup) -> str | None:
+    """Return why the classic group cannot be upgraded, None if it can; clients see the text."""
     limits = decision.limits
     if MigrationPolicy.UPGRADE not in limits.group_consumer_migration_policy:
         return "online upgrade is disabled"
@@ -85,6 +86,7 @@ def _members(classic: ClassicGroup, image: ClusterImage) -> list[ConsumerMember]
 def _member(
     epoch: int, member: ClassicMember, protocol: str | None, image: ClusterImage
 ) -> ConsumerMember:
+    """Return a classic member as a consumer member, with the partitions that it has."""
     subscription = embedded.subscription(member.metadata(protocol))
     return ConsumerMember(
         member.member_id,
@@ -108,6 +110,10 @@ def _member(
 
 
 def _assigned(member: ClassicMember, image: ClusterImage) -> dict[bytes, list[int]]:
+    """Return the member's partitions by topic id.
+
+    Raises _Impossible if a custom assignor has added data of its own, which would be lost.
+    """
     if not member.assignment:
         return {}
     assignment = embedded.assignment(member.assignment)

@@ -47,6 +47,7 @@ def _empty(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | No
 
 
 def _of_epoch(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    """Return the message about a field that does not fit the member epoch, else None."""
     match request.member_epoch:
         case 0:
             return _joining(request)
@@ -58,6 +59,7 @@ def _of_epoch(request: ConsumerGroupHeartbeatRequest) -> str | None:
 
 
 def _joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    """Return the message about a field that a join lacks or must not have, else None."""
     if request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT:
         return "RebalanceTimeoutMs must be provided in first request."
     if request.topic_partitions is None or request.topic_partitions:

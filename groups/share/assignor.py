@@ -46,6 +46,7 @@ def assign(spec: ShareSpec) -> dict[str, Assignment]:
 
 
 def _share_all(spec: ShareSpec, topic_ids: Sequence[bytes], drafts: _Drafts) -> None:
+    """Assign all topics together: all members subscribe to the same ones."""
     places = [(topic_id, p) for topic_id in topic_ids for p in spec.partitions[topic_id]]
     sharing = _Sharing(range(len(spec.members)), places, _place_hash, drafts)
     for index, member in enumerate(spec.members):
@@ -103,6 +104,7 @@ class _Drafts:
         return draft
 
     def done(self) -> dict[str, Assignment]:
+        """Return member id -> assignment; members that were not changed keep theirs as it was."""
         return {
             member.member_id: self._changed[index].done()
             if index in self._changed
@@ -121,6 +123,10 @@ class _Sharing:
         place_hash: Callable[[Place], int],
         drafts: _Drafts,
     ) -> None:
+        """Compute how many members each partition gets, and how many partitions each member.
+
+        Rounding the running totals up spreads the difference of one evenly over the members.
+        """
         self._members = members
         self._places = places
         self._place_hash = place_hash

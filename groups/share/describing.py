@@ -27,6 +27,7 @@ def described(group: ShareGroup, image: ClusterImage) -> DescribedGroup:
 
 
 def _member(member: ShareGroupMember, image: ClusterImage) -> Member:
+    """Return the description of one member, without topics that were deleted."""
     names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in member.assigned)
     reads = [
         TopicPartitions(topic_id, name, sorted(member.assigned[topic_id]))

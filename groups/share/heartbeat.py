@@ -34,6 +34,7 @@ class ShareHeartbeat(
     group: ShareGroup
 
     def decide(self) -> ShareHeartbeatReply:
+        """Return the response, and the partitions to initialize after it.  Raises Refusal."""
         decision, group, request = self.decision, self.group, self.request
         self.check_room(decision.limits.group_share_max_size, request.member_id)
         member = self.find_or_create()

@@ -148,6 +148,7 @@ class StateTopics:
     # -- record
 
     def to_record(self, group_id: str) -> StatePartitionsAsked:
+        """Return the record of these partitions; it keeps the time of the request in memory."""
         value = ShareGroupStatePartitionMetadataValue(
             initializing_topics=self.initializing.listed(),
             initialized_topics=self.initialized.listed(),
@@ -158,6 +159,10 @@ class StateTopics:
 
     @classmethod
     def of(cls, record: StatePartitions) -> StateTopics:
+        """Return the partitions that a record holds, none for a tombstone.
+
+        After a load the time of the request is unknown: the next heartbeat repeats the request.
+        """
         value = record.value
         if value is None:
             return cls()

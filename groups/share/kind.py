@@ -92,6 +92,10 @@ class ShareKind(
     def _change_state_topics(
         self, group_id: str, change: Callable[[StateTopics], StateTopics], ticket: Ticket
     ) -> GroupEffects:
+        """Apply `change` to the group's partitions, and write a record if they differ.
+
+        A group that no longer exists is ignored.  The reply is None.
+        """
         effects = GroupEffects.reply(ticket, None)
         group = self.find(group_id)
         if group is not None:

@@ -51,6 +51,7 @@ class ShareGroupMember(AssignedMember[Assignment]):
         )
 
     def to_metadata(self, group_id: str) -> ShareMemberMetadata:
+        """Return the record of the member's metadata: client and subscription."""
         return ShareMemberMetadata(
             ShareGroupMemberMetadataKey(group_id, self.member_id),
             ShareGroupMemberMetadataValue(
@@ -74,6 +75,7 @@ class ShareGroupMember(AssignedMember[Assignment]):
         return replace(self, epoch=epoch, previous_epoch=self.epoch, assigned=assigned)
 
     def to_assignment(self, group_id: str) -> ShareCurrentAssignment:
+        """Return the record of the member's epochs and partitions."""
         return ShareCurrentAssignment(
             ShareGroupCurrentMemberAssignmentKey(group_id, self.member_id),
             ShareGroupCurrentMemberAssignmentValue(
@@ -88,6 +90,7 @@ class ShareGroupMember(AssignedMember[Assignment]):
         )
 
     def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> ShareGroupMember:
+        """Return the member with the epochs and partitions of a record."""
         return replace(
             self,
             epoch=value.member_epoch,

@@ -19,6 +19,7 @@ def refused(request: ShareGroupHeartbeatRequest) -> Refusal | None:
 
 
 def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:
+    """Return Kafka's message about an invalid field, None if the request is valid."""
     if not request.group_id:
         return "GroupId can't be empty."
     if request.rack_id == "":

@@ -91,6 +91,10 @@ class _Assigning:
     """The assignment while it is computed."""
 
     def __init__(self, spec: StreamsGroupSpec) -> None:
+        """Compute the quotas, and note who has which tasks now.
+
+        A stateful task counts once as active and once for each standby.
+        """
         self._spec = spec
         active = sum(subtopology.task_count for subtopology in spec.subtopologies)
         stateful = sum(
@@ -106,6 +110,7 @@ class _Assigning:
             self._add_member(member)
 
     def _add_member(self, member: StreamsMemberSpec) -> None:
+        """Add a member to its process, and note the tasks that it has now."""
         process = self._processes.setdefault(member.process_id, Process())
         self._order.add(member.process_id)
         process.add_member(member.member_id)
@@ -116,6 +121,10 @@ class _Assigning:
             self._was_standby.setdefault(task, []).append(holder)
 
     def assign(self) -> dict[str, TaskSets]:
+        """Return the tasks of each member id: active tasks first, then standbys.
+
+        Warm-ups are not assigned.
+        """
         self._assign_active(self._tasks())
         if self._spec.standbys:
             self._assign_standbys(self._tasks(stateful=True))
@@ -129,6 +138,7 @@ class _Assigning:
         }
 
     def _tasks(self, *, stateful: bool = False) -> list[Task]:
+        """Return all tasks, or only those with state, by subtopology and partition."""
         return [
             (subtopology.subtopology_id, partition)
             for subtopology in self._spec.subtopologies
@@ -139,6 +149,10 @@ class _Assigning:
     # -- active tasks
 
     def _assign_active(self, tasks: list[Task]) -> None:
+        """Assign each active task to one member, where it was or where its state is, if possible.
+
+        The other tasks go one by one to the process with the lowest load.
+        """
         tasks.sort(key=_by_partition)
         left = [task for task in tasks if not self._stays(task, self._was_active.get(task))]
         left = [task for task in left if not self._stays(task, self._least_loaded_standby(task))]
@@ -168,6 +182,10 @@ class _Assigning:
     # -- standbys
 
     def _assign_standbys(self, tasks: list[Task]) -> None:
+        """Assign the standbys of each task, as many as there are processes without it.
+
+        Those that cannot follow the task's state go one by one to the process with the lowest load.
+        """
         tasks.sort(key=_by_partition, reverse=True)
         missing: list[_Missing] = []
         for task in tasks:

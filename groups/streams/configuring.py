@@ -77,6 +77,7 @@ class ConfiguredSubtopology:
         return bool(self.changelogs)
 
     def described(self, subtopology_id: str) -> described.Subtopology:
+        """Return the description of the subtopology, with the computed partition counts."""
         return described.Subtopology(
             subtopology_id=subtopology_id,
             source_topics=sorted(self.source_topics),
@@ -162,6 +163,11 @@ class _Configuring:
         """Internal topic -> its partition count, as far as it is decided."""
 
     def configured(self) -> ConfiguredTopology:
+        """Return the topology with its task counts and internal topics.
+
+        If internal topics are missing, the result has a problem, and lists them. Raises
+        _Impossible, InvalidTopology.
+        """
         self._check_source_topics()
         self._decided.update(self._count_repartition_topics())
         self._copartition()
@@ -195,6 +201,11 @@ class _Configuring:
     # -- repartition topics
 
     def _count_repartition_topics(self) -> Mapping[str, int]:
+        """Return the partition count of each repartition topic.
+
+        A count of 0 is computed from the topics that its writers read; that may depend on other
+        repartition topics, so it takes several passes.  Raises InvalidTopology.
+        """
         sources = self._repartition_sources()
         counts = {topic.name: topic.partitions for topic in sources if topic.partitions != 0}
         while self._count_sinks(counts):
@@ -238,6 +249,7 @@ class _Configuring:
     # -- topics that are joined (copartition groups)
 
     def _copartition(self) -> None:
+        """Give the topics of each copartition group the same number of partitions."""
         sources = self._repartition_sources()
         fixed = {topic.name for topic in sources if topic.partitions != 0}
         flexible = {topic.name for topic in sources if topic.partitions == 0}
@@ -249,6 +261,11 @@ class _Configuring:
                 self._join(HashTable(string_hash, names), fixed, flexible)
 
     def _join(self, names: HashTable[str], fixed: set[str], flexible: set[str]) -> None:
+        """Decide the common partition count of topics that are joined.
+
+        Existing topics decide it, else repartition topics with a fixed count, else the largest
+        count. Raises _Impossible if a fixed count differs.
+        """
         if not len(names):
             return
         counts = {name: self._count(name) for name in names}
@@ -286,6 +303,7 @@ class _Configuring:
         return max(self._count(name) for name in sources)
 
     def _configure(self, subtopology: Subtopology) -> ConfiguredSubtopology:
+        """Return a subtopology with its task count and internal topics."""
         return ConfiguredSubtopology(
             task_count=self._task_count(subtopology),
             sources=frozenset(sources_of(subtopology)),
@@ -296,6 +314,7 @@ class _Configuring:
         )
 
     def _internal(self, topics: Iterable[TopicInfo]) -> Mapping[str, InternalTopic]:
+        """Return internal topics by name, with their partition counts.  Raises InvalidTopology."""
         internal: dict[str, InternalTopic] = {}
         for topic in topics:
             count = topic.partitions or self._decided[topic.name]
@@ -326,6 +345,7 @@ class _Configuring:
         return {name: internal[name] for name in order if self._existing(name) is None}
 
     def _check_partitions(self, name: str, internal: Mapping[str, InternalTopic]) -> None:
+        """Raise _Impossible if an existing internal topic has another number of partitions."""
         existing, expected = self._existing(name), internal.get(name)
         if existing is None or expected is None or existing == expected.partitions:
             return

@@ -36,6 +36,7 @@ def described(group: StreamsGroup, configured: ConfiguredTopology | None) -> Des
 def _topology(
     group: StreamsGroup, configured: ConfiguredTopology | None
 ) -> DescribedTopology | None:
+    """Return the topology with partition counts; as it was sent if tasks cannot be assigned."""
     if group.topology is None:
         return None
     if configured is None or not configured.is_ready:
@@ -44,6 +45,7 @@ def _topology(
 
 
 def _member(member: StreamsMember, target: TaskSets) -> Member:
+    """Return the description of one member, with its current and target tasks."""
     assigned = member.assigned
     return Member(
         member_id=member.member_id,

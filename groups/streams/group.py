@@ -81,6 +81,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
             owners.setdefault(task, set()).add(member.member_id)
 
     def unindex(self, member: StreamsMember) -> None:
+        """Remove the member from the owners of its tasks."""
         for owners, task in self._places(member):
             held_by = owners.get(task)
             if held_by is not None:
@@ -94,6 +95,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
             self.session = replace(self.session, shutdown_by=None)
 
     def _places(self, member: StreamsMember) -> Iterable[tuple[Owners, tuple[str, int]]]:
+        """Yield each task that the member has or gives up, with the map of owners for its role."""
         for held in (member.assigned, member.revoking):
             for owners, tasks in (
                 (self.active_owners, held.active),

@@ -52,6 +52,7 @@ class StreamsHeartbeat(
         request: StreamsGroupHeartbeatRequest,
         caller: HeartbeatCaller,
     ) -> None:
+        """Prepare the decision; `_statuses` collects what the response reports."""
         super().__init__(decision, request, caller)
         self._session = decision.group.session
         self._statuses: list[Status] = []
@@ -80,6 +81,7 @@ class StreamsHeartbeat(
     # -- decide
 
     def decide(self) -> StreamsHeartbeatReply:
+        """Return the response, and the internal topics to create after it.  Raises Refusal."""
         if self.request.member_epoch == JOIN_EPOCH:  # a member that rejoins counts as a new one
             self.check_room(self.decision.limits.group_streams_max_size, member_id=None)
         try:
@@ -88,6 +90,10 @@ class StreamsHeartbeat(
             raise Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(invalid)) from None
 
     def _beat(self, member: StreamsMember) -> StreamsHeartbeatReply:
+        """Update the member, compute the target if it is due, and move the member one step.
+
+        Raises Refusal, InvalidTopology.
+        """
         decision, group_id = self.decision, self.group.group_id
         updated = member.updated_by(self.request, self.caller)
         if updated != member:
@@ -124,6 +130,7 @@ class StreamsHeartbeat(
         return current
 
     def _report_stale_topology(self, member: StreamsMember) -> None:
+        """Add a status if the group has a newer topology than the member."""
         current = self.group.topology
         if current is not None and member.topology_epoch < current.epoch:
             self._add_status(
@@ -182,6 +189,10 @@ class StreamsHeartbeat(
         return decision.target(updated, epoch)
 
     def _reconcile(self, updated: StreamsMember, goal: MemberTarget[TaskSets]) -> StreamsMember:
+        """Return the member after one step towards its target.
+
+        Raises Refusal if it must give up all its tasks and rejoin.
+        """
         if updated.reconciled_to(goal.epoch):
             return updated
         reconciled = StreamsReconciliation(updated, goal, self._owned(), self.group).step()
@@ -201,6 +212,7 @@ class StreamsHeartbeat(
     def _response(
         self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology
     ) -> StreamsGroupHeartbeatResponse:
+        """Return the response; it has the tasks if the member joins or its tasks have changed."""
         response = StreamsGroupHeartbeatResponse(
             member_id=now.member_id,
             member_epoch=now.epoch,
@@ -259,6 +271,7 @@ class StreamsHeartbeat(
 
 
 def _check_partitions(subtopology: str, partitions: Iterable[int], task_count: int) -> None:
+    """Raise Refusal if a task's partition is outside the subtopology's tasks."""
     for partition in sorted(partitions):
         if not 0 <= partition < task_count:
             raise Refusal(

@@ -85,6 +85,7 @@ class StreamsKind(
         self._configurations.forget(group_id)
 
     def describe(self, group_id: str) -> DescribedGroup:
+        """Return the description of a group, or its error if it is no streams group."""
         try:
             group = self.existing(group_id)
         except Refusal as refusal:

@@ -87,6 +87,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
         )
 
     def to_metadata(self, group_id: str) -> StreamsMemberMetadata:
+        """Return the record of the member's metadata: client, process, endpoint and tags."""
         tags = sorted(self.client_tags.items())
         return StreamsMemberMetadata(
             StreamsGroupMemberMetadataKey(group_id, self.member_id),
@@ -104,6 +105,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
+        """Return the member with the metadata of a record; epochs and tasks stay."""
         endpoint = value.user_endpoint
         return replace(
             self,
@@ -121,6 +123,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
     # -- tasks
 
     def to_assignment(self, group_id: str) -> StreamsCurrentAssignment:
+        """Return the record of the member's epochs, state and tasks."""
         assigned, revoking = self.assigned, self.revoking
         return StreamsCurrentAssignment(
             StreamsGroupCurrentMemberAssignmentKey(group_id, self.member_id),
@@ -138,6 +141,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
         )
 
     def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
+        """Return the member with the epochs, state and tasks of a record."""
         epoch = value.member_epoch
         return replace(
             self,

@@ -21,6 +21,7 @@ class Process:
     """The tasks assigned to a process; its load is tasks per member."""
 
     def __init__(self) -> None:
+        """Begin a process without members and tasks."""
         self.counts: dict[str, int] = {}
         """Member id -> number of tasks assigned to it."""
         self.active: dict[str, set[Task]] = {}
@@ -63,6 +64,7 @@ class Process:
         return least.count
 
     def _give(self, member_id: str, task: Task, active: bool) -> int:
+        """Add a task to a member and to the load; return the member's number of tasks."""
         given = self.active if active else self.standby
         given.setdefault(member_id, set()).add(task)
         self._tasks.add(task)

@@ -25,6 +25,7 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
     group: StreamsGroup
 
     def compare(self) -> NextStep[HeldTasks]:
+        """Return the next step towards the target, for the tasks of all three roles."""
         assigned, target, epoch = self.member.assigned, self.target.assignment, self.target.epoch
         active = difference(assigned.active, target.active, epoch, self._is_active_unreleased)
         standby, warmup = (

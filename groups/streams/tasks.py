@@ -53,6 +53,7 @@ class HeldTasks:
         return bool(self.active or self.standby or self.warmup)
 
     def has_any(self, owned: TaskSets) -> bool:
+        """Return whether one of the `owned` tasks is among these, in the same role."""
         pairs = (
             (owned.active, self.active),
             (owned.standby, self.standby),
@@ -65,6 +66,7 @@ class HeldTasks:
         )
 
     def has_all(self, owned: TaskSets) -> bool:
+        """Return whether all of the `owned` tasks are among these, in the same role."""
         return all(
             subtopology in held and these <= set(held[subtopology])
             for tasks, held in (

@@ -102,6 +102,7 @@ def topology_of(sent: heartbeat.Topology) -> Topology:
 
 
 def _subtopology(sent: heartbeat.Subtopology) -> Subtopology:
+    """Return a subtopology of the heartbeat as the topology's record has it."""
     return Subtopology(
         subtopology_id=sent.subtopology_id,
         source_topics=sent.source_topics,
@@ -119,6 +120,7 @@ def _subtopology(sent: heartbeat.Subtopology) -> Subtopology:
 
 
 def _topic_infos(topics: Iterable[heartbeat.TopicInfo]) -> list[TopicInfo]:
+    """Return internal topics of the heartbeat as the topology's record has them."""
     return [
         TopicInfo(
             topic.name,
@@ -143,6 +145,7 @@ def _check_copartition_groups(subtopology: Subtopology) -> None:
 
 
 def _described(subtopology: Subtopology) -> described.Subtopology:
+    """Return the description of a subtopology as it was sent, with its topics sorted."""
     return described.Subtopology(
         subtopology_id=subtopology.subtopology_id,
         source_topics=sorted(subtopology.source_topics),
@@ -153,6 +156,7 @@ def _described(subtopology: Subtopology) -> described.Subtopology:
 
 
 def _described_topics(topics: Iterable[TopicInfo]) -> list[described.TopicInfo]:
+    """Return the description of internal topics as they were sent, sorted by name."""
     return [
         described.TopicInfo(
             each.name,

@@ -73,6 +73,7 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _empty(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Return the message about the first empty field, else None."""
     fields = (
         ("MemberId", request.member_id),
         ("GroupId", request.group_id),
@@ -83,6 +84,7 @@ def _empty(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _of_epoch(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Return the message about a field that does not fit the member epoch, else None."""
     epoch = request.member_epoch
     if epoch == JOIN_EPOCH:
         return _joining(request)
@@ -94,6 +96,7 @@ def _of_epoch(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _joining(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Return the message about a field that a join lacks or must not have, else None."""
     if request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT:
         return "RebalanceTimeoutMs must be provided in first request."
     for name, tasks in (
@@ -120,6 +123,7 @@ def _counted_changelog(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _of_tasks(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Return the message about a wrong list of tasks or a misplaced topology, else None."""
     tasks = request.active_tasks, request.standby_tasks, request.warmup_tasks
     if any(each is None for each in tasks) and any(each is not None for each in tasks):
         return "If one task-type is non-null, all must be non-null."

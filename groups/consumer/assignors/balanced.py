@@ -35,6 +35,7 @@ class _Balance:
     """The assignment while it is computed.  A member is identified by its index (`place`)."""
 
     def __init__(self, spec: ConsumerGroupSpec) -> None:
+        """Begin with the partitions that the members keep of their last assignment."""
         self._members = spec.members
         self._counts = spec.partition_counts
         self.subscribers: dict[bytes, list[int]] = {}
@@ -50,6 +51,7 @@ class _Balance:
         self._keep()
 
     def _keep(self) -> None:
+        """Note who keeps which partitions; members lose topics that they no longer subscribe to."""
         for place, member in enumerate(self._members):
             for topic_id, partitions in member.assignment.items():
                 if topic_id not in member.topic_ids:
@@ -66,6 +68,7 @@ class _Balance:
         return draft
 
     def done(self) -> dict[str, Assignment]:
+        """Return member id -> assignment; members that were not changed keep theirs as it was."""
         return {
             member.member_id: self._drafts[place].done()
             if place in self._drafts
@@ -74,7 +77,13 @@ class _Balance:
         }
 
     def _sorted(self, topic_ids: Iterable[bytes]) -> list[bytes]:
+        """Return the topics in the order in which the assignor handles them.
+
+        Those with the most partitions per subscriber come first.
+        """
+
         def place(topic_id: bytes) -> tuple[float, int, int, int]:
+            """Return the sort key of a topic; ids compare as two signed longs, as in Java."""
             subscribers = len(self.subscribers[topic_id])
             return (
                 -self._counts[topic_id] / subscribers,
@@ -86,6 +95,10 @@ class _Balance:
         return sorted(topic_ids, key=place)
 
     def _give(self, topic_id: bytes, partition: int, place: int) -> None:
+        """Move a partition to the member at index `place`, from its owner if it has one.
+
+        `expected`, the number of partitions per subscriber, is rounded up: Java sizes a set by it.
+        """
         owner = self._owners[topic_id][partition]
         if owner != _NOBODY:
             self._draft(owner).remove(topic_id, partition)
@@ -96,6 +109,7 @@ class _Balance:
         self.sizes[place] += 1
 
     def assign_what_is_free(self) -> None:
+        """Give each partition without an owner to the subscriber that has the fewest partitions."""
         for topic_id in self._sorted(t for t, owners in self._owners.items() if _NOBODY in owners):
             loads = _Loads(self.sizes, self.subscribers[topic_id])
             owners = self._owners[topic_id]
@@ -104,6 +118,10 @@ class _Balance:
                 self._give(topic_id, partition, loads.next_least())
 
     def move(self) -> None:
+        """Move partitions topic by topic, until a whole round moves none.
+
+        It ends after ROUNDS_MAX rounds.  Topics with a single subscriber have nothing to move.
+        """
         shared = [topic_id for topic_id, places in self.subscribers.items() if len(places) > 1]
         topic_ids = self._sorted(shared)
         last_moved = -1
@@ -149,6 +167,7 @@ class _Loads:
     """
 
     def __init__(self, sizes: Sequence[int], places: Sequence[int]) -> None:
+        """Order the subscribers `places` by their numbers of partitions, `sizes`."""
         self._sizes = sizes
         order = self._order = sorted(places, key=lambda place: (sizes[place], place))
         least, most = sizes[order[0]], sizes[order[-1]]
@@ -164,6 +183,7 @@ class _Loads:
         return self._most_size - self._least_size <= 1
 
     def next_least(self) -> int:
+        """Return the next subscriber that gets a partition: one of those with the fewest."""
         if self._next_least >= self._least_end:
             self._least_size += 1
             while self._least_end < len(self._order) and self._has(

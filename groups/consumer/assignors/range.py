@@ -27,6 +27,10 @@ class _Topic:
     next_partition: int = 0
 
     def take(self) -> tuple[int, ...]:
+        """Return the partitions of the next subscriber: a range of the quota, perhaps one more.
+
+        It is empty if no partition is left.
+        """
         start = self.next_partition
         if start >= self.partitions:
             return ()

@@ -25,6 +25,10 @@ class _Shares:
     """The distribution of topics that all members subscribe to."""
 
     def __init__(self, spec: ConsumerGroupSpec) -> None:
+        """Count the partitions, and compute each member's quota.
+
+        The division leaves `_with_one_more` members that get one partition more than the quota.
+        """
         self._members = spec.members
         topic_ids = HashTable.of_collection(uuid_hash, spec.members[0].topic_ids)
         self._counts = {topic_id: spec.partition_counts[topic_id] for topic_id in topic_ids}
@@ -35,6 +39,7 @@ class _Shares:
         self._unfilled: list[tuple[MemberSpec, int]] = []
 
     def _assigned_to_nobody(self) -> list[tuple[bytes, int]]:
+        """Return the (topic id, partition) pairs that no member has in the last assignment."""
         assigned = {
             (topic_id, partition)
             for member in self._members
@@ -49,6 +54,7 @@ class _Shares:
         ]
 
     def deal(self) -> dict[str, Assignment]:
+        """Return member id -> assignment; members that were not changed keep theirs as it was."""
         if not self._counts:
             return {}
         for position, member in enumerate(self._members):
