@@ -57,6 +57,10 @@ def leader_elections(
 def _elect_leader(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
+    """Returns the change that gives a partition a leader.
+
+    None if the partition has a reachable leader or needs none, or if no replica can lead it.
+    """
     partition = partition_of(image, topic_partition)
     if partition is None or needs_no_leader(image, topic_partition, partition):
         return None
@@ -111,6 +115,12 @@ class PartitionElection:
         return partition.leader == NO_LEADER or partition.leader not in live
 
     def _elected(self, partition: PartitionImage) -> PartitionImage | None:
+        """Returns the state after the election; None if no replica can lead.
+
+        The request's election type decides: PREFERRED elects only the first replica; the other
+        type, UNCLEAN, also elects a live replica that is not in sync, so committed records may be
+        lost.
+        """
         online = self._state.online(self.topic_partition)
         if is_new(partition):
             return first_state(partition, online)
@@ -120,6 +130,7 @@ class PartitionElection:
 
 
 def _no_leader_available(kind: int) -> Refusal:
+    """Returns the refusal of an election that found no replica to lead."""
     if kind == PREFERRED:
         return Refusal(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
@@ -162,6 +173,11 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
 def _results(
     topic: TopicPartitions, outcomes: Sequence[DecisionOutcome[AlterPartition]], is_for_all: bool
 ) -> Iterator[PartitionResult]:
+    """Yields the result of each partition of one topic.
+
+    With `is_for_all` the request named no partitions.  Then partitions that need no election are
+    left out, as in Kafka.
+    """
     for index, outcome in zip(topic.partitions, outcomes, strict=True):
         refusal = outcome.refusal
         if refusal is None:
@@ -171,6 +187,7 @@ def _results(
 
 
 def _unknown_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Returns the response to a request with an unknown election type."""
     error = ErrorCode.INVALID_REQUEST
     reason = f"Unknown election type {request.election_type}"
     return ElectLeadersResponse(
@@ -212,6 +229,7 @@ def balance_leaders(state: ControllerState) -> ControllerEffects:
 
 
 def _can_lead(state: ControllerState, topic_partition: TopicPartition) -> bool:
+    """Returns whether the preferred replica could be elected leader now."""
     partition = state.partition(topic_partition)
     return (
         partition is not None

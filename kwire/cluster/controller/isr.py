@@ -43,17 +43,26 @@ class IsrChange:
         leader: int,
         request: RequestPartitionData,
     ) -> None:
+        """`leader` is the broker that sent the request."""
         self._state = state
         self._topic_partition = topic_partition
         self._leader = leader
         self._request = request
         with_epochs = [each.broker_id for each in request.new_isr_with_epochs]
+        # Version 3 sends brokers with their epochs, version 2 only their ids.
         self._isr = tuple(with_epochs or request.new_isr)
+        # 1 means RECOVERING: the leader was elected uncleanly and is not done.
         self._recovering = request.leader_recovery_state == 1
         self._error = ErrorCode.NONE
+        # The state that `answer` reports: after the change, or the present one.
         self._now: PartitionImage | None = None
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
+        """Returns the change to the requested ISR.
+
+        None if the ISR is that already, or if the request is stale or not valid; `answer` then has
+        the error.
+        """
         partition = partition_of(image, self._topic_partition)
         if partition is None or is_new(partition):
             self._error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -104,11 +104,13 @@ class BrokerRequestBatch:
     # -- the requests
 
     def _leader_and_isr(self) -> Iterator[BrokerRequest]:
+        """Yields one LeaderAndIsr request for each broker with partitions to lead or follow."""
         state, image = self._state, self._state.image
         # Brokers share a partition's state: with many replicas this saves most of the work.
         states: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
 
         def state_of(topic_partition: TopicPartition, new: bool) -> LeaderAndIsrPartitionState:
+            """Returns the partition's state, made once for all brokers."""
             partition_state = states.get((topic_partition, new))
             if partition_state is None:
                 partition = image.topics[topic_partition[0]].partitions[topic_partition[1]]
@@ -139,6 +141,11 @@ class BrokerRequestBatch:
             )
 
     def _update_metadata(self) -> Iterator[BrokerRequest]:
+        """Yields UpdateMetadata for each broker that has to see new metadata.
+
+        All requests have the same partitions and live brokers.  Partitions that never had a leader
+        are left out.
+        """
         state = self._state
         viewers = sorted(self._viewers & state.members.keys())
         if not viewers:
@@ -167,6 +174,7 @@ class BrokerRequestBatch:
             )
 
     def _stop_replica(self) -> Iterator[BrokerRequest]:
+        """Yields one StopReplica request for each broker with replicas to stop."""
         state = self._state
         for broker_id, stopped in sorted(self._stopped.items()):
             topics = [
@@ -220,6 +228,10 @@ def _by_topic(
 def _leader_and_isr_state(
     index: int, partition: PartitionImage, new: bool
 ) -> LeaderAndIsrPartitionState:
+    """Returns a partition's state in the form that LeaderAndIsr sends.
+
+    `new` allows the broker to create the log if it does not exist.
+    """
     return LeaderAndIsrPartitionState(
         partition_index=index,
         controller_epoch=partition.controller_epoch,
@@ -264,6 +276,7 @@ def _leaders(state: ControllerState, leaders: set[int]) -> Iterator[LeaderAndIsr
 
 
 def _live_brokers(state: ControllerState) -> Iterator[UpdateMetadataBroker]:
+    """Yields each live broker with its endpoints, for UpdateMetadata."""
     for broker_id in sorted(state.members):
         broker = state.image.brokers.get(broker_id)
         if broker is not None:

@@ -129,6 +129,11 @@ def resumption_decision(state: ControllerState, topic_partition: TopicPartition)
 def _resume(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
+    """Returns the change that ends a reassignment, or that sends its state again.
+
+    If the reassignment cannot end yet, the partition keeps its leader and ISR and gets a new leader
+    epoch, so that all replicas receive its state.  None if no reassignment is in progress.
+    """
     partition = partition_of(image, topic_partition)
     if partition is None or not (partition.adding or partition.removing):
         return None
@@ -157,6 +162,7 @@ class PartitionReassignment:
         keeps_factor: bool = False,
         may_be_away: bool = False,
     ) -> None:
+        """The decision reads live brokers from `state` when it is called."""
         self._state = state
         self.topic_partition = topic_partition
         self._target = target
@@ -235,6 +241,7 @@ def alter_reassignments(
     ]
 
     def reply() -> ControllerEffects:
+        """Returns the response, with the result of each partition."""
         responses = [
             _answered(topic, of_topic)
             for topic, of_topic in zip(request.topics, outcomes, strict=True)

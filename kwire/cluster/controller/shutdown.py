@@ -69,6 +69,11 @@ def _is_handed_over(state: ControllerState, topic_partition: TopicPartition) -> 
 def _leave(
     state: ControllerState, broker_id: int, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
+    """Returns the change by which a broker that shuts down stops to lead or follow a partition.
+
+    A partition that it leads gets another leader; from another one's ISR it is removed.  None if
+    nothing has to change or no other replica can lead.
+    """
     partition = partition_of(image, topic_partition)
     if broker_id not in state.shutting_down:  # the broker left since, and may have restarted
         return None

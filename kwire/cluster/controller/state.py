@@ -41,6 +41,10 @@ class ControllerState:
     """The state that the modules of this package share; `ClusterController` owns it."""
 
     def __init__(self, settings: LiveSettings, image: ClusterImage) -> None:
+        """`image` is the cluster's metadata at the start of this controller's term.
+
+        The members and the indexes start empty.
+        """
         self.settings = settings
         self.image = image
         self.members: dict[int, int] = {}
@@ -151,6 +155,7 @@ class ControllerState:
         return changed
 
     def add_to_indexes(self, topic_partition: TopicPartition, state: PartitionImage) -> None:
+        """Adds a partition in `state` to all indexes."""
         for broker_id in state.replicas:
             self.hosted.setdefault(broker_id, set()).add(topic_partition)
         if state.adding or state.removing:
@@ -169,6 +174,7 @@ class ControllerState:
             self.leaderless.add(topic_partition)
 
     def _remove_from_indexes(self, topic_partition: TopicPartition, state: PartitionImage) -> None:
+        """Removes a partition, which was in `state`, from all indexes."""
         for broker_id in state.replicas:
             self.hosted[broker_id].discard(topic_partition)
         self.leaderless.discard(topic_partition)

@@ -82,6 +82,10 @@ def config_decisions(settings: LiveSettings, changes: Iterable[ConfigChange]) ->
 
 
 def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -> SetConfigs | None:
+    """Returns the change of a resource's configs; None if they stay the same or it is refused.
+
+    A refusal is kept in `change.refusal`: each resource of a request has its own result.
+    """
     before = image.configs_of(*change.key)
     try:
         # Kafka checks in this order: the edits, the resource's name, the values, its existence.

@@ -41,6 +41,11 @@ def edited_by(kind: int, edits: Sequence[ConfigEdit]) -> EditConfigs:
 
 
 def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -> dict[str, str]:
+    """Returns a resource's configs after `edits`.  Raises Refusal.
+
+    `kind` is the type of the resource.  APPEND and SUBTRACT change a list, which starts with the
+    config's default value if the resource has none of its own.
+    """
     refuse_unclear_edits(edits)
     check_kind(kind)
     after = dict(before)
@@ -95,6 +100,10 @@ def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Defini
 
 
 def _joined(have: str, value: str, operation: ConfigOperation) -> str:
+    """Returns the list `have` with the elements of `value` appended or removed.
+
+    Both are comma-separated.  An element that the list has already is not appended again.
+    """
     parts = [part.strip() for part in have.split(",") if part.strip()]
     edited = [part.strip() for part in value.split(",") if part.strip()]
     if operation is ConfigOperation.APPEND:

@@ -72,6 +72,11 @@ def _why_invalid(wanted: FeatureUpdate) -> str | None:
 
 
 def _why_unsupported(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
+    """Returns why the cluster does not support a feature's wanted level, or None.
+
+    The controller `node_id` and each broker must support it.  Level 0 disables the feature, which
+    every broker supports.
+    """
     name, level = wanted.feature, wanted.level
     if name not in SUPPORTED:
         if level:
@@ -95,6 +100,7 @@ def _why_lacking(supported: Levels, name: str, level: int) -> str:
 
 
 def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
+    """Returns why the wanted level contradicts the request's upgrade type, or None."""
     is_upgrade = wanted.upgrade_type == UPGRADE
     if wanted.level < current and is_upgrade:
         return (
@@ -107,6 +113,7 @@ def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
 
 
 def _refused_downgrade(wanted: FeatureUpdate, current: int) -> str:
+    """Returns the error message for a downgrade of metadata.version."""
     why = (
         "Refusing to perform the requested downgrade because it might delete metadata information."
         if wanted.upgrade_type == SAFE_DOWNGRADE

@@ -24,6 +24,7 @@ class DecisionOutcome(Generic[C]):
     __slots__ = ("_decide", "change", "charge", "image", "refusal")
 
     def __init__(self, decide: Callable[[ClusterImage], C | None]) -> None:
+        """`decide` is the decision; it may raise Refusal."""
         self._decide = decide
         self.change: C | None = None
         self.refusal: Refusal | None = None
@@ -33,12 +34,18 @@ class DecisionOutcome(Generic[C]):
         """Charges the client's quota for the change, once; raises Refusal if it is exceeded."""
 
     def __call__(self, image: ClusterImage) -> C | None:
+        """Decides for `image`, and keeps the change or the refusal.
+
+        Returns None if nothing changes or the decision refuses.  A commit that conflicts repeats
+        the call with a newer image.
+        """
         self.change = self.refusal = None
         self.image = image
         try:
             change = self._decide(image)
             if change is not None and self.charge is not None:
                 self.charge(change)
+                # A repeated decision is not charged again.
                 self.charge = None
         except Refusal as refusal:
             self.refusal = refusal

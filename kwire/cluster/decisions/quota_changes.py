@@ -38,6 +38,10 @@ class _QuotaDecision:
         self._change = change
 
     def __call__(self, image: ClusterImage) -> SetConfigs | None:
+        """Returns the change of one entity's quotas; None if they stay the same.
+
+        Raises Refusal.
+        """
         entity = self._change.entity
         check_entity(entity)
         key = entity_key(entity)

@@ -69,6 +69,10 @@ class TokenRenewal:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
+        """Returns the change that moves the token's expiry time.
+
+        The token never outlives its maximum lifetime.  Raises Refusal.
+        """
         token = _existing_token(image, self.token_id)
         if token.has_expired(self.now_ms):
             raise Refusal(ErrorCode.DELEGATION_TOKEN_EXPIRED)
@@ -88,6 +92,10 @@ class TokenExpiry:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
+        """Returns the change that removes the token or moves its expiry time.
+
+        Raises Refusal.
+        """
         token = _existing_token(image, self.token_id)
         _check_may_renew(token, self.principal)
         if self.asked_ms < 0:

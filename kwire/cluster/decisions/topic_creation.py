@@ -103,6 +103,10 @@ def creation(
 def _partitions(
     image: ClusterImage, config: BrokerConfig, wanted: NewTopic
 ) -> list[PartitionImage]:
+    """Returns the new topic's partitions with their replicas.  Raises Refusal.
+
+    The replicas are those that the request assigns, or else are placed on the live brokers.
+    """
     if wanted.assignments:
         return _assigned(image, wanted)
     factor = wanted.replication_factor
@@ -187,6 +191,7 @@ def on_first_use(settings: LiveSettings, name: str) -> Decision:
     """A decision: create a topic if it does not exist and can be created; never a refusal."""
 
     def decide(image: ClusterImage) -> CreateTopic | None:
+        """Returns the creation; None if the topic exists or cannot be created."""
         if name in image.topics:
             return None
         wanted = by_default(settings.config, name, len(image.brokers))
@@ -266,6 +271,11 @@ _BATCH_OVERHEAD_BYTES = 64 * 1024
 
 
 def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
+    """Returns the configs of the topic for clients' metrics.
+
+    One metrics payload of at most `payload_bytes_max` bytes, plus the batch around it, must fit in
+    a batch.
+    """
     size_bytes = min(payload_bytes_max + _BATCH_OVERHEAD_BYTES, 2**31 - 1)
     return {
         "cleanup.policy": "delete",

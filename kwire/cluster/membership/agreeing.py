@@ -29,6 +29,7 @@ class Agreement:
     """
 
     def __init__(self, store: ClusterStore, nursery: trio.Nursery) -> None:
+        """`nursery` runs the task that commits new levels."""
         self._store = store
         self._nursery = nursery
         self._image: ClusterImage | None = None

@@ -48,6 +48,7 @@ class LoneMembership:
     has_metadata = True
 
     def __init__(self, node: Node) -> None:
+        """The logs of `node` are not opened yet."""
         self._node = node
         self._hosted = node.hosted
         self._known_at_start: set[str] = set()
@@ -109,6 +110,10 @@ class LoneMembership:
         return partition_log is not None and partition_log.topic_id != ZERO_UUID
 
     def _host_topic(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+        """Opens the partitions `indexes` of a topic that this broker has replicas of.
+
+        A partition that cannot be opened is logged and skipped, so that the others still work.
+        """
         for index in indexes:
             state = topic.partitions[index]
             is_absent = (topic.name, index) in self._hosted.absent
@@ -121,6 +126,10 @@ class LoneMembership:
                 self._unopened.add(topic.name)
 
     def _host_partition(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        """Opens a partition unless it is open, and sets its state.
+
+        Reports to the coordinators if this broker begins or stops to lead it.  Raises LogError.
+        """
         partition = self._hosted.get(topic.name, index)
         if partition is None:
             partition = self._open(topic, index)

@@ -97,6 +97,11 @@ class CommitStep:
         reply: Any,  # noqa: ANN401 - depends on the question
         pending: PendingReply | None,
     ) -> None:
+        """`then` runs after the commit; its effects are carried out.
+
+        `pending` is the reply that a caller waits for; None if nobody waits.  It gets the reply of
+        `then`, or `reply` if `then` is None.  If the commit fails, it gets the error.
+        """
         self.decisions = decisions
         self.then = then
         self.reply = reply
@@ -109,6 +114,11 @@ class Term:
     def __init__(
         self, settings: LiveSettings, store: ClusterStore, image: ClusterImage, deliver: Deliver
     ) -> None:
+        """`image` is the metadata with which this broker became the controller.
+
+        The constructor starts the controller; `run` commits its first decisions and sends its
+        requests.
+        """
         self.epoch = image.controller_epoch
         self.machine = ClusterController(settings, image)
         self.node_id = settings.node_id
@@ -217,6 +227,10 @@ class Term:
         await self._waiting(lambda pending: self._enqueue(CommitStep(wanted, None, None, pending)))
 
     async def _waiting(self, start: Callable[[PendingReply], None]) -> Any:  # noqa: ANN401 - depends on the question
+        """Calls `start` with a new pending reply, and returns the reply once it is set.
+
+        Raises NotController if the term ends first.
+        """
         pending = PendingReply()
         self._pending_replies.add(pending)
         try:
@@ -322,6 +336,11 @@ class Channel:
         self._not_empty.set()
 
     async def run(self) -> None:
+        """Sends the waiting requests, one after the other, until it is cancelled.
+
+        The response to one request is handled before the next is sent: brokers must apply the
+        controller's requests in their order.
+        """
         while True:
             while not self._waiting:
                 self._not_empty = trio.Event()
@@ -353,6 +372,7 @@ def for_controller(decision: Decision) -> Decision:
     """
 
     def decide(image: ClusterImage) -> Change | None:
+        """Returns the change of `decision`, in the form that the controller completes."""
         change = decision(image)
         match change:
             case CreateTopic(topic):

@@ -156,6 +156,11 @@ class ClusterMember:
         self._agreement.follow(image, knows_topics=self.term is not None)
 
     def _handle_event(self, event: StoreEvent) -> None:
+        """Handles an event of the metadata store.
+
+        A lost session ends this broker's term: another broker may be the controller already.  Other
+        events are for the controller only, and are ignored on other brokers.
+        """
         match event:
             case ControllerGone():
                 self._no_controller.set()
@@ -357,6 +362,11 @@ class ClusterMember:
             log.info("The controller did not create topic %s: %s", name, reason)
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
+        """Asks the controller to create topics.
+
+        Returns the error message of each topic that was not created, by name.  Raises StoreError if
+        the controller cannot be reached.
+        """
         request = CreateTopicsRequest(
             [
                 CreatableTopic(
@@ -399,6 +409,11 @@ class ClusterMember:
         self._nursery.start_soon(wait)
 
     def metadata_updated(self) -> None:
+        """Wakes the tasks that wait for new metadata.
+
+        The metadata counts as complete once it has brokers, and topics if the store had any at the
+        start.
+        """
         image = self._node.image
         self.has_metadata |= bool(image.brokers) and (
             bool(image.topics) or not self._expects_topics

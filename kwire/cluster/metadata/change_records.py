@@ -113,6 +113,7 @@ def decode(record: JsonObject) -> Change:
 def _encode_of_cluster(
     change: RegisterBroker | UnregisterBroker | SetController | TakeProducerIds,
 ) -> JsonObject:
+    """Returns a change of brokers, controller or producer ids as JSON."""
     match change:
         case RegisterBroker(broker):
             return {"kind": "register_broker", **_encode_broker(broker)}
@@ -147,10 +148,12 @@ def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
+    """Returns a partition's state as a list, without the trailing empty fields."""
     encoded: list[Any] = [state.leader, state.leader_epoch, state.partition_epoch]
     encoded += [state.replicas, state.isr]
     rare: list[Any] = [state.offline, state.adding, state.removing]
     rare += [int(state.recovering), state.controller_epoch]
+    # Nearly all partitions have none of these fields set.
     while rare and not rare[-1]:
         rare.pop()
     return encoded + rare
@@ -161,6 +164,10 @@ def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]
 
 
 def _encode_broker(broker: BrokerImage) -> JsonObject:
+    """Returns a broker's registration as JSON.
+
+    `epoch` and `features` are left out if the broker has none.
+    """
     endpoints = [[e.listener, e.host, e.port, e.security_protocol] for e in broker.endpoints]
     encoded: JsonObject = {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
     if broker.epoch >= 0:
@@ -217,6 +224,7 @@ def _add_partitions(record: JsonObject) -> Change:
 
 
 def _alter_partition(record: JsonObject) -> Change:
+    """Decodes a change of a partition's state; see `AlterPartition`."""
     return AlterPartition(
         record["name"],
         uuid_bytes(record["id"]),
@@ -262,6 +270,7 @@ def _register_broker(record: JsonObject) -> Change:
 
 
 def _set_features(record: JsonObject) -> Change:
+    """Decodes a change of the finalized feature levels; see `SetFeatures`."""
     agreed = record.get("agreed")
     return SetFeatures(
         record["expected"],

@@ -46,6 +46,7 @@ class CreateTopic:
     configs: Mapping[str, str] = field(default_factory=lambda: NOTHING_SET)
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the topic.  Raises Conflict if its name or id exists."""
         if self.topic.name in image.topics:
             raise Conflict(f"topic {self.topic.name} exists")
         if self.topic.id in image.names_by_id:
@@ -82,6 +83,11 @@ class AlterPartition:
     state: PartitionImage
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the partition's new state.
+
+        Raises Conflict if the topic or partition does not exist, if its partition epoch is not the
+        expected one, or if the new state's is not larger.
+        """
         topic = _expected_topic(image, self.topic, self.topic_id)
         if self.index >= len(topic.partitions):
             raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")

@@ -188,7 +188,9 @@ def _difference(
 
 
 def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, ...]:
+    """Returns the indexes of partitions that are new in `new` or differ from `old`."""
     have = () if old is None else old.partitions
+    # Most states are the same object in both; `is` avoids comparing them.
     return tuple(
         index
         for index, state in enumerate(new.partitions)
@@ -247,6 +249,10 @@ def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
 
 
 def _changed_states(old: TopicImage, new: TopicImage, changed: Iterable[int]) -> Iterator[Change]:
+    """Yields the changes that turn the partitions of `old` into those of `new`.
+
+    `changed` has the indexes of partitions that differ.
+    """
     first = len(old.partitions)
     for index in changed:
         if index < first:

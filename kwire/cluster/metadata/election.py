@@ -148,7 +148,13 @@ def _partitions_to_change(
 
 
 def _decision(name: str, index: int, node_id: int, offline: bool) -> Decision:
+    """Returns the decision that makes a partition's state match the state of its disk.
+
+    `offline`: the log of the partition on `node_id` is in a failed log directory.
+    """
+
     def decide(image: ClusterImage) -> AlterPartition | None:
+        """Returns the change; None if the state matches or the partition is gone."""
         topic = image.topics.get(name)
         if topic is None or index >= len(topic.partitions):
             return None

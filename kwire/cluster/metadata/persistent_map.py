@@ -27,6 +27,7 @@ class PersistentMap(Mapping[K, V]):
     __slots__ = ("_buckets", "_size")
 
     def __init__(self, entries: Iterable[tuple[K, V]] = ()) -> None:
+        """The map has the `entries`; of two with the same key, the later one."""
         empty: dict[K, V] = {}
         buckets = [empty] * _BUCKETS  # shared by all empty buckets; never changed
         for key, value in entries:
@@ -98,6 +99,10 @@ class PersistentMap(Mapping[K, V]):
         return bucket
 
     def _next(self, changed: dict[int, dict[K, V]]) -> PersistentMap[K, V]:
+        """Returns the map with some buckets replaced.
+
+        `changed` has the new buckets by their index.  The other buckets are shared with this map.
+        """
         if not changed:
             return self
         made: PersistentMap[K, V] = PersistentMap.__new__(PersistentMap)

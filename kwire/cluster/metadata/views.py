@@ -60,6 +60,11 @@ class MetadataView:
     def __init__(
         self, image: ClusterImage, listener: str, knows_listeners: bool, own: BrokerImage
     ) -> None:
+        """The view of `image` for clients of `listener`.
+
+        `knows_listeners`: the Metadata versions know the error LISTENER_NOT_FOUND.  `own` is this
+        broker, which is shown while the image has no brokers yet.
+        """
         self.image = image
         self.listener = listener
         self._knows_listeners = knows_listeners
@@ -102,6 +107,7 @@ class MetadataView:
                 _correct(self._names, name, name in before.topics, name in image.topics)
 
     def _response(self, topic: TopicImage) -> MetadataResponseTopic:
+        """Returns the part of the Metadata response about one topic."""
         partitions = [
             self._partition(index, partition)
             for index, partition in enumerate(topic.partitions)
@@ -112,6 +118,10 @@ class MetadataView:
         )
 
     def _partition(self, index: int, partition: PartitionImage) -> MetadataResponsePartition:
+        """Returns the part of the Metadata response about one partition.
+
+        If the leader has no endpoint on this listener, old versions get LEADER_NOT_AVAILABLE.
+        """
         error, leader = leader_seen(self.image, partition, self.listener)
         if error == ErrorCode.LISTENER_NOT_FOUND and not self._knows_listeners:
             error = ErrorCode.LEADER_NOT_AVAILABLE
