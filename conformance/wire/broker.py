@@ -147,6 +147,8 @@ class RemoteBroker:
         return self._answer(peer, request, self.version_of(request) if version is None else version)
 
     def _answer(self, peer: ClientConnection, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
+        """Return the response to a request; raise NotReady when the broker sends no readable
+        response."""
         assert request.API_KEY is not None
         peer.send(request.API_KEY, version, request.encode(version))
         outcome = peer.receive()

@@ -123,6 +123,10 @@ class ClientConnection:
         return outcome
 
     def _read(self, api_key: int, version: int, correlation_id: int) -> Outcome:
+        """Return the outcome of the next response: a reply, closed, or unreadable.
+
+        A size outside of the limits is unreadable, since the rest of the stream cannot be trusted.
+        """
         head = self._exactly(_SIZE.size)
         if head is None:
             return Closed()
@@ -135,6 +139,7 @@ class ClientConnection:
         return read_reply(data, api_key, version, correlation_id)
 
     def _exactly(self, size: int) -> bytes | None:
+        """Return the next `size` bytes; None if the broker closes the connection before."""
         data = bytearray()
         while len(data) < size:
             piece = self._socket.recv(min(size - len(data), 1 << 20))

@@ -101,6 +101,7 @@ def as_json(run: WireRun) -> dict[str, Any]:
 
 
 def _case_json(verdict: CaseVerdict) -> dict[str, Any]:
+    """Return a verdict for the JSON report; only failed cases have their steps."""
     result: dict[str, Any] = {"name": verdict.case.name, "state": verdict.state}
     if verdict.problem:
         result["problem"] = verdict.problem
@@ -151,6 +152,10 @@ def as_junit(run: WireRun) -> Iterator[ElementTree.Element]:
 
 
 def _junit_cases(cell: Cell) -> Iterable[tuple[ElementTree.Element, str]]:
+    """Yield an element for each case of the cell, with `passed`, `failure` or `skipped`.
+
+    A cell without verdicts has one element that says why.
+    """
     group = f"{name_of(cell.api_key)}.v{cell.version}"
     if not cell.verdicts:
         element = ElementTree.Element("testcase", classname=group, name="served")
@@ -197,6 +202,7 @@ def as_html(run: WireRun) -> str:
 
 
 def _matrix(cells: Iterable[Cell]) -> str:
+    """Return the table of API keys and versions; a place without a cell stays empty."""
     by_place = {(cell.api_key, cell.version): cell for cell in cells}
     versions = range(max((v for _, v in by_place), default=0) + 1)
     rows = ["<tr><th>API<th>" + "".join(f"<th>{v}" for v in versions)]
@@ -210,6 +216,7 @@ def _matrix(cells: Iterable[Cell]) -> str:
 
 
 def _square(cell: Cell) -> str:
+    """Return the table cell: its state as class, the number of cases, a link if it failed."""
     known = any(verdict.excuses for verdict in cell.verdicts)
     classes = f"{cell.state}{' excused' if known else ''}"
     count = len(cell.verdicts) or ""
@@ -219,6 +226,7 @@ def _square(cell: Cell) -> str:
 
 
 def _cell_html(cell: Cell) -> str:
+    """Return the failed cases of a cell with their requests and both brokers' responses."""
     title = f"{name_of(cell.api_key)} v{cell.version}"
     parts = [f"<h4 id='{cell.api_key}v{cell.version}'>{title}: {html.escape(cell.why)}</h4>"]
     for verdict in cell.verdicts:
@@ -239,6 +247,7 @@ def _pre(value: object) -> str:
 
 
 def _known(run: WireRun) -> str:
+    """Return the table of the differences that were found and are excused."""
     rows = [
         f"<tr><td>{name_of(cell.api_key)} v{cell.version}<td>{html.escape(verdict.case.name)}"
         f"<td>{html.escape(what_differs(verdict))}<td>{html.escape(excuse.reason)}"
@@ -257,6 +266,7 @@ def _grey(run: WireRun) -> str:
 
 
 def _table() -> str:
+    """Return the table of all rules by which differences are allowed."""
     rows = [
         f"<tr><td>{html.escape(field.where)}<td>{field.rule.name.lower()}"
         f"<td>{html.escape(field.reason)}"

@@ -99,6 +99,10 @@ class WireRunner:
         workers: int = WORKERS,
         reply_timeout_s: float = REPLY_TIMEOUT_S,
     ) -> None:
+        """Group the cases by API key.
+
+        The random tag keeps the names of this run apart from those of earlier runs on the brokers.
+        """
         self.subject = subject
         self.oracle = oracle
         self._workers = workers
@@ -167,6 +171,10 @@ class WireRunner:
         return f"{self._tag}{'s' if same and broker is self.subject else 'o'}"
 
     def _prepare(self, broker: RemoteBroker) -> None:
+        """Read the broker's versions and ids, and wait until it can serve groups and transactions.
+
+        The versions are read again because the metrics subscription changes them.
+        """
         broker.read_versions_and_ids()
         broker.set_metrics_subscription()
         broker.read_versions_and_ids()
@@ -178,6 +186,7 @@ class WireRunner:
             peer.close()
 
     def _tidy(self) -> None:
+        """Remove what the cases shared on both brokers: the subscription and the topics."""
         for broker in (self.subject, self.oracle):
             broker.set_metrics_subscription(wanted=False)
             names = broker.shared_names()
@@ -224,6 +233,11 @@ class WireRunner:
     # Verdicts
 
     def _judge(self, case: Case, version: int) -> CaseVerdict:
+        """Play a case on both brokers and return the verdict.
+
+        It is grey if the version has no such request, and red at the first difference without an
+        excuse.
+        """
         number = self._cases[case.api_key].index(case)
         suffix = (
             f"{int(case.api_key)}v{version}c{number}e"  # so that no name is a prefix of another
@@ -278,6 +292,8 @@ class WireRunner:
         return None
 
     def _cell(self, key: int, version: int, verdicts: list[CaseVerdict]) -> Cell:
+        """Return the result of one version of an API key, with the verdicts in the order of the
+        cases."""
         order = {id(case): number for number, case in enumerate(self._cases.get(key, []))}
         verdicts.sort(key=lambda v: order[id(v.case)])
         judged = tuple(v for v in verdicts if v.state is not CellState.GREY)

@@ -47,6 +47,10 @@ def in_transaction(stage: Stage) -> None:
 
 @case("other producers")
 def others(stage: Stage) -> None:
+    """Producers with a wrong epoch, producer id or transactional id cannot add a group.
+
+    The last request shows that the transaction has not changed.
+    """
     producer = create_producer(stage)
     for other in (
         producer.other(epoch=1),

@@ -48,6 +48,8 @@ def new(stage: Stage) -> None:
 
 @case("no partitions", until=CLIENTS)
 def none(stage: Stage) -> None:
+    """A request without partitions, or without topics, is answered; the transaction state
+    follows."""
     topic = stage.topic()
     producer = create_producer(stage)
     stage.send(add(producer, {topic.name: []}))
@@ -58,6 +60,10 @@ def none(stage: Stage) -> None:
 
 @case("partitions that do not exist", until=CLIENTS)
 def unknown(stage: Stage) -> None:
+    """One invalid partition, or an invalid topic name, decides the errors of all partitions.
+
+    The last request shows which partitions were added nevertheless.
+    """
     topic = stage.topic(partitions=2)
     producer = create_producer(stage)
     for partitions in (
@@ -82,6 +88,7 @@ def internal(stage: Stage) -> None:
 
 @case("other producers", until=CLIENTS)
 def others(stage: Stage) -> None:
+    """Producers with a wrong epoch, producer id or transactional id cannot add partitions."""
     topic = stage.topic()
     create_producer(stage)
     producer = create_producer(stage)
@@ -100,6 +107,7 @@ def others(stage: Stage) -> None:
 
 @case("after each end", until=CLIENTS)
 def after_ends(stage: Stage) -> None:
+    """Partitions can be added again after a commit and after an abort: a new transaction starts."""
     topic = stage.topic(partitions=2)
     producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False):
@@ -110,6 +118,10 @@ def after_ends(stage: Stage) -> None:
 
 @case("several transactions", since=BROKERS)
 def several(stage: Stage) -> None:
+    """One request of a broker has four transactions, and each gets its own result.
+
+    They are: an addition, a verification, an unknown transactional id and a wrong epoch.
+    """
     topic = stage.topic(partitions=3)
     first, second, third = (begin_transaction(stage, name, topic) for name in "abc")
     stage.send(
@@ -128,6 +140,10 @@ def several(stage: Stage) -> None:
 
 @case("verification", since=BROKERS)
 def verification(stage: Stage) -> None:
+    """A broker verifies that partitions belong to an ongoing transaction, without adding any.
+
+    Wrong partitions, producers and ids are tried, and a transaction that has ended.
+    """
     topic, other = stage.topic(partitions=2), stage.topic("other")
     producer = begin_transaction(stage, "txn", topic)
     for transaction in (
@@ -152,6 +168,11 @@ def verification(stage: Stage) -> None:
 
 @case("adding as a broker", since=BROKERS)
 def as_broker(stage: Stage) -> None:
+    """A broker adds partitions, valid and invalid, then tries three epochs after the commit.
+
+    The end at version 5 raises the producer's epoch, so only one of the epochs 0, 1 and 2 is
+    current.
+    """
     topic = stage.topic(partitions=2)
     producer = create_producer(stage)
     for transaction in (

@@ -107,6 +107,7 @@ case.requests(
 
 @case("set, changed, removed")
 def life(stage: Stage) -> None:
+    """Quotas of a user and client are set, changed and removed; each step is read back."""
     user: Entity = {"user": stage.name("user"), "client-id": stage.name("client")}
     shown = ask(("user", EXACT, user["user"]), ("client-id", EXACT, user["client-id"]))
     for ops in (
@@ -132,6 +133,8 @@ def validated(stage: Stage) -> None:
 
 @case("some set, some not")
 def some(stage: Stage) -> None:
+    """A valid entity keeps its quota when another entity of the same request has an unknown
+    quota."""
     right: Entity = {"user": stage.name("right")}
     wrong: Entity = {"user": stage.name("wrong")}
     stage.send(alter(entry(right, _RATE), entry(wrong, _RATE, ("nope", 1.0))))

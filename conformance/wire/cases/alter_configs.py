@@ -35,6 +35,8 @@ def alter(
 
 @case("a topic's settings are replaced")
 def replaced(stage: Stage) -> None:
+    """Each request replaces all settings of a topic; the settings it leaves out return to
+    defaults."""
     name = stage.topic(configs={"retention.ms": "1000"}).name
     shown = describe(TOPIC, name, "retention.ms", "segment.ms", synonyms=True)
     for configs in ([("segment.ms", "2000")], [("retention.ms", "5")], []):
@@ -53,6 +55,7 @@ def validated(stage: Stage) -> None:
 
 @case("values that are wrong")
 def wrong(stage: Stage) -> None:
+    """Values of a wrong type or out of range, null values and unknown names are refused."""
     name = stage.topic().name
     for key, value in (
         ("retention.ms", "x"),
@@ -117,6 +120,7 @@ def all_brokers(stage: Stage) -> None:
 
 
 def _validate(stage: Stage, name: str) -> None:
+    """Validate, without applying, settings of a broker: dynamic, invalid, read-only and unknown."""
     for key, value in (
         ("log.cleaner.threads", "2"),
         ("log.cleaner.threads", "x"),

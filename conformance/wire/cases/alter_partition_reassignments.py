@@ -49,6 +49,7 @@ def reassign(
 
 @case("to where it is")
 def as_it_is(stage: Stage) -> None:
+    """A reassignment to the current replicas is accepted and leaves no ongoing reassignment."""
     topic, node = stage.topic(partitions=3), stage.broker.node_id
     stage.send(reassign((topic.name, [(0, [node])])))
     stage.send(reassign((topic.name, [(2, [node]), (0, [node])])))
@@ -59,6 +60,10 @@ def as_it_is(stage: Stage) -> None:
 
 @case("replicas that cannot be")
 def impossible(stage: Stage) -> None:
+    """Empty, repeated, negative and unknown replicas are refused; the metadata stay as they were.
+
+    Node 99 and node 98 do not exist.
+    """
     topic, node = stage.topic(), stage.broker.node_id
     tried: list[list[int]] = [[], [node, node], [-1], [node, -1], [99], [node, 99], [99, 98, node]]
     for replicas in tried:

@@ -38,6 +38,8 @@ def move(path: str, *partitions: tuple[str, list[int]]) -> AlterReplicaLogDirsRe
 
 @case("a partition to two directories")
 def twice(stage: Stage) -> None:
+    """One partition is named for two directories, the current and an unknown one, in both
+    orders."""
     topic = filled_topic(stage).name
     request = move(here(stage), (topic, [0]))
     request.dirs += move(NOWHERE, (topic, [0])).dirs

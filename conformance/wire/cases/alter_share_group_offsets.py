@@ -26,6 +26,7 @@ case = Cases(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 
 
 def access_request(version: int, topic_id: bytes) -> AlterShareGroupOffsetsRequest:
+    """Return a request for a partition of a topic that does not exist."""
     return AlterShareGroupOffsetsRequest(
         GROUP,
         [
@@ -38,6 +39,10 @@ def access_request(version: int, topic_id: bytes) -> AlterShareGroupOffsetsReque
 
 @case("a group without members")
 def empty(stage: Stage) -> None:
+    """The start offset of a group without members is moved, also beyond the end and below zero.
+
+    The group epoch, the state and the records that a later member reads show the effect.
+    """
     group, topic = create_empty_reader(stage)
     stage.send(ShareGroupDescribeRequest([group]))
     for offset in (3, 0, 500, -1, -5):
@@ -52,6 +57,8 @@ def empty(stage: Stage) -> None:
 
 @case("topics that it has not read, and partitions that are not there")
 def unread(stage: Stage) -> None:
+    """Offsets are set for a topic that the group has not read, and for missing topics and
+    partitions."""
     group, topic = create_empty_reader(stage)
     other = stage.topic("other", partitions=2)
     stage.await_cluster_changes()
@@ -72,6 +79,10 @@ def members(stage: Stage) -> None:
 
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
+    """Offsets of groups that do not exist, of a classic group and of an empty group id are altered.
+
+    Each group is described afterwards, which shows whether the request created it.
+    """
     topic = stage.topic()
     stage.await_cluster_changes()
     create_stable_group(stage, stage.name("c"))

@@ -62,6 +62,7 @@ case.requests(
 
 @case("set, changed, removed")
 def life(stage: Stage) -> None:
+    """SCRAM credentials of a user are set, changed and removed; each step is read back."""
     user = stage.name("user")
     for request in (
         AlterUserScramCredentialsRequest([], [upsertion(user)]),

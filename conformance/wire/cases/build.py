@@ -99,6 +99,7 @@ def filled_topic(stage: Stage) -> CaseTopic:
     """Return a shared topic: partition 0 has 2, 3 and 1 records in 3 batches, partition 1 none."""
 
     def add(topic: CaseTopic) -> None:
+        """Append the 6 records of the shared topic; the last batch is compressed with gzip."""
         fill(
             stage,
             topic,

@@ -62,4 +62,5 @@ def push(
     *,
     terminating: bool = False,
 ) -> PushTelemetryRequest:
+    """Return a PushTelemetry request; codec 0 is no compression."""
     return PushTelemetryRequest(client, subscription_id, terminating, codec, metrics)

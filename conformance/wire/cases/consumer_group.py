@@ -28,6 +28,10 @@ def new_group(stage: Stage, suffix: str = "g") -> str:
 
 
 def _configure_groups(stage: Stage, suffixes: Iterable[str]) -> dict[str, str]:
+    """Return the name of each group by its suffix, with an assignment interval of 0 ms.
+
+    So a new assignment is made at once, and the epochs do not depend on time.
+    """
     names = {suffix: stage.name(suffix) for suffix in suffixes}
     config = AlterableConfig("consumer.assignment.interval.ms", 0, "0")
     resources = [AlterConfigsResource(GROUP_RESOURCE, name, [config]) for name in names.values()]
@@ -55,6 +59,7 @@ def join(
     *topics: CaseTopic | str,
     **fields: Any,  # noqa: ANN401 - of a heartbeat
 ) -> ConsumerGroupHeartbeatRequest:
+    """Return the heartbeat that joins: epoch 0, with the subscription to these topics."""
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
     return heartbeat(
         group,

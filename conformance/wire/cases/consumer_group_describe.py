@@ -27,6 +27,10 @@ def access_request(version: int, topic_id: bytes) -> ConsumerGroupDescribeReques
 
 @case("each state")
 def states(stage: Stage) -> None:
+    """A consumer group is described in each state, from the first member until the last has left.
+
+    DescribeGroups and ListGroups are then asked about the same group.
+    """
     topic, group = stage.topic(partitions=3), new_group(stage)
     request = ConsumerGroupDescribeRequest([group])
     stage.ask(join(group, "first", topic, rack_id="r", server_assignor="range"))

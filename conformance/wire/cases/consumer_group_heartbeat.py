@@ -31,6 +31,10 @@ case.include(migration.case)
 
 @case("one member")
 def alone(stage: Stage) -> None:
+    """The only member joins, confirms its partitions, sends a full heartbeat, rejoins and leaves.
+
+    Two heartbeats follow from the member that has left.
+    """
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.send(join(group, "m", topic))
     stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
@@ -45,6 +49,10 @@ def alone(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
+    """Heartbeats with an epoch that is ahead, old or of no member are refused or tolerated.
+
+    The previous epoch is accepted if the partitions are still those of that epoch.
+    """
     topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "m", topic))
     for epoch in (3, 5):
@@ -59,6 +67,7 @@ def epochs(stage: Stage) -> None:
 
 @case("partitions that go from one member to another")
 def reconciling(stage: Stage) -> None:
+    """A partition goes to the second member only after the first member has released it."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.send(join(group, "first", topic))
     stage.send(join(group, "second", topic))
@@ -83,6 +92,7 @@ def leaving_in_between(stage: Stage) -> None:
 
 @case("other topics than before")
 def subscriptions(stage: Stage) -> None:
+    """The assignment follows the subscribed topics, including a missing topic and no topic."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     other = stage.topic("other", 1)
     stage.send(join(group, "m", topic, "gone"))
@@ -97,6 +107,8 @@ def subscriptions(stage: Stage) -> None:
 
 @case("members with different topics and an assignor of their own")
 def different(stage: Stage) -> None:
+    """Members with different topics get their partitions from the assignor that most of them
+    want."""
     one, two, group = stage.topic("one", 4), stage.topic("two", 2), new_group(stage)
     stage.send(join(group, "a", one, two, server_assignor="range"))
     stage.send(join(group, "b", two, server_assignor="range"))
@@ -108,6 +120,8 @@ def different(stage: Stage) -> None:
 
 @case("static members")
 def static(stage: Stage) -> None:
+    """A static member is replaced, leaves for a while (epoch -2), returns, and leaves for good
+    (-1)."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     stage.send(join(group, "a", topic, instance_id="i"))
     stage.send(join(group, "b", topic, instance_id="i"))
@@ -124,6 +138,8 @@ def static(stage: Stage) -> None:
 
 @case("a pattern", since=1)
 def pattern(stage: Stage) -> None:
+    """A member that subscribes by a regular expression gets its partitions, then ends the
+    pattern."""
     topic, group = stage.topic("match", 2), new_group(stage)
     regex = f"{topic.name[:-5]}ma.*"
     fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
@@ -143,6 +159,7 @@ def bad_patterns(stage: Stage) -> None:
 
 @case("in the place of a classic group")
 def classic(stage: Stage) -> None:
+    """A member of the consumer protocol joins an empty classic group and one with offsets only."""
     topic, other, group = stage.topic(), stage.topic("u"), new_group(stage)
     create_empty_group(stage, group)
     stage.send(heartbeat(group, "m", 2))
@@ -154,6 +171,7 @@ def classic(stage: Stage) -> None:
 
 
 def _invalid(**fields: object):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a maker
+    """Return a maker of a joining heartbeat with these fields in place of valid ones."""
     return lambda stage: join(
         str(fields.get("group_id", stage.name("g"))),
         str(fields.get("member_id", "m")),

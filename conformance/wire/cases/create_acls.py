@@ -23,6 +23,7 @@ def acl(
     operation: int = READ,
     permission: int = ALLOW,
 ) -> AclCreation:
+    """Return the creation of a rule; by default alice may read the topic `wire` from any host."""
     return AclCreation(resource_type, name, pattern, principal, host, operation, permission)
 
 

@@ -51,6 +51,10 @@ def validated(stage: Stage) -> None:
 
 @case("assignments")
 def assigned(stage: Stage) -> None:
+    """Assignments for one new partition: too few, too many, empty, repeated and unknown replicas.
+
+    Node 99 does not exist; only the last assignment is valid.
+    """
     topic, node = stage.topic(), stage.broker.node_id
     tried: list[list[list[int]]] = [
         [],
@@ -68,6 +72,7 @@ def assigned(stage: Stage) -> None:
 
 @case("several, one twice, one unknown")
 def several(stage: Stage) -> None:
+    """A request with several topics: an unknown topic, then a topic that is named twice."""
     a, b = stage.topic("a"), stage.topic("b")
     request = grow(a.name, 2)
     request.topics += grow(stage.name("nothing"), 2).topics + grow(b.name, 2).topics

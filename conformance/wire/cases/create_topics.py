@@ -54,6 +54,7 @@ def create(
 
 @case("one, again, and several")
 def good(stage: Stage) -> None:
+    """A topic is created, created again, and named between two new topics; each gets its result."""
     stage.send(create(stage, new_topic(stage.name("a"))))
     stage.send(create(stage, new_topic(stage.name("a"))))
     stage.send(
@@ -81,6 +82,7 @@ def validated(stage: Stage) -> None:
 
 @case("settings")
 def settings(stage: Stage) -> None:
+    """A topic is created with valid settings of several types."""
     configs: dict[str, str | None] = {
         "cleanup.policy": "compact,delete",
         "retention.ms": "-1",
@@ -92,6 +94,7 @@ def settings(stage: Stage) -> None:
 
 @case("settings that are wrong")
 def wrong_settings(stage: Stage) -> None:
+    """Values of a wrong type or out of range, null values and unknown names are refused."""
     for number, (key, value) in enumerate(
         (
             ("retention.ms", "x"),
@@ -152,6 +155,10 @@ def too_many(stage: Stage) -> None:
 
 @case("assignments")
 def assigned(stage: Stage) -> None:
+    """Replica assignments: valid, with gaps in the partition numbers, empty, repeated and unknown.
+
+    Node 99 does not exist; -1 partitions and -1 replicas mean that the assignment decides both.
+    """
     node = stage.broker.node_id
     tried: list[dict[int, list[int]]] = [
         {0: [node], 1: [node]},
@@ -185,6 +192,7 @@ def assigned_twice(stage: Stage) -> None:
 
 @case("the same topic twice")
 def twice(stage: Stage) -> None:
+    """A topic that is named twice in a request fails; the other topic is created."""
     stage.send(
         create(
             stage,

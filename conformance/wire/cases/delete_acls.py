@@ -23,6 +23,7 @@ def filter_of(
     operation: int = ANY,
     permission: int = ANY,
 ) -> DeleteAclsFilter:
+    """Return a filter of rules; by default any rule of the topic `wire` matches."""
     return DeleteAclsFilter(resource_type, name, pattern, principal, host, operation, permission)
 
 

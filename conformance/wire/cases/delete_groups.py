@@ -29,6 +29,8 @@ def access_request(version: int, topic_id: bytes) -> DeleteGroupsRequest:
 
 @case("each state, twice")
 def states(stage: Stage) -> None:
+    """Groups in five states are deleted twice: stable, awaiting sync, empty, with offsets only,
+    joining. The committed offsets of the fourth group are read at the end."""
     names = [stage.name(f"g{number}") for number in range(5)]
     create_stable_group(stage, names[0])
     join_first_member(stage, names[1])
@@ -51,6 +53,8 @@ def several(stage: Stage) -> None:
 
 @case("consumer groups in each state")
 def consumer(stage: Stage) -> None:
+    """Consumer groups in each state are deleted twice; the group without members loses its
+    offsets."""
     topic = stage.topic(partitions=3)
     names = list(groups_in_each_state(stage, topic).values())
     stage.ask(commit(names[-1], topic))

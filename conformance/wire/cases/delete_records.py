@@ -30,6 +30,10 @@ def delete(topic: CaseTopic, *offsets: int, partition: int = 0) -> DeleteRecords
 
 @case("forward, back, beyond, all")
 def forward(stage: Stage) -> None:
+    """The start of a partition moves forward only, and not beyond its end; -1 means the end.
+
+    Each request is followed by a fetch at offset 3, which shows the start of the log.
+    """
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b"), batch(stage, b"c", b"d"))
     for offset in (1, 1, 0, 3, 5, -2, 4, -1):

@@ -35,6 +35,7 @@ def access_request(version: int, topic_id: bytes) -> DeleteShareGroupOffsetsRequ
 
 @case("a group without members")
 def empty(stage: Stage) -> None:
+    """The start offset of a group without members is deleted; a later member starts anew."""
     group, topic = create_empty_reader(stage)
     stage.ask(alter(group, (topic.name, [(0, 3)])))
     stage.send(delete(group, topic.name))
@@ -48,6 +49,7 @@ def empty(stage: Stage) -> None:
 
 @case("topics that it has not read, or that are not there")
 def unread(stage: Stage) -> None:
+    """Offsets of topics that the group has not read, or that do not exist, are deleted."""
     group, topic = create_empty_reader(stage)
     other = stage.topic("other")
     stage.await_cluster_changes()
@@ -64,6 +66,7 @@ def twice(stage: Stage) -> None:
 
 @case("a topic that is gone")
 def delete_and_wait(stage: Stage) -> None:
+    """The offsets of a topic that has been deleted are deleted."""
     group, topic = new_group(stage), stage.topic()
     join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
@@ -84,6 +87,8 @@ def members(stage: Stage) -> None:
 
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
+    """Offsets of groups that do not exist, of a classic group and of an empty group id are
+    deleted."""
     topic = stage.topic()
     stage.await_cluster_changes()
     create_stable_group(stage, stage.name("c"))

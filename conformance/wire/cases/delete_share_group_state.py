@@ -33,6 +33,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("and it begins anew, with earlier epochs")
 def begins_anew(stage: Stage) -> None:
+    """After a deletion the state can be written and initialized with earlier epochs."""
     group, topic = start_reading(stage, 5)
     stage.send(write(group, topic.id, epoch=5, leader_epoch=3))
     stage.send(delete(group, topic.id, 1, 0, 0))

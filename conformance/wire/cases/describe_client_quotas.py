@@ -59,6 +59,10 @@ case.requests(
 
 @case("found by filters")
 def found(stage: Stage) -> None:
+    """Filters find quotas of a user, a client, both, and an address, with and without `strict`.
+
+    The address is derived from the case's prefix, so that cases do not change each other's quotas.
+    """
     user, client = stage.name("user"), stage.name("client")
     address = f"10.9.8.{sum(stage.prefix.encode()) % 250}"
     entities: list[dict[str, str]] = [{"user": user}, {"client-id": client}]

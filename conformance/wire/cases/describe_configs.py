@@ -15,6 +15,7 @@ case = Cases(ApiKey.DESCRIBE_CONFIGS)
 
 
 def access_request(version: int, topic_id: bytes) -> DescribeConfigsRequest:
+    """Return a request for an unknown setting of a topic, of all brokers and of a group."""
     return DescribeConfigsRequest(
         [
             DescribeConfigsResource(kind, name, ["no.such"])

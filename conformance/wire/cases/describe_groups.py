@@ -27,6 +27,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeGroupsRequest:
 
 @case("each state")
 def states(stage: Stage) -> None:
+    """Groups in five states are described, first each alone, then all in one request."""
     names = [stage.name(f"g{number}") for number in range(5)]
     create_stable_group(stage, names[0])
     join_first_member(stage, names[1])

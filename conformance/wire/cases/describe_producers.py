@@ -19,6 +19,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeProducersRequest:
 
 @case("an idempotent producer")
 def idempotent(stage: Stage) -> None:
+    """After two batches of two records the producer's last sequence number is reported."""
     topic = stage.topic()
     mine = stage.ask(InitProducerIdRequest(None, 60_000), 3)
     for sequence in (0, 2):

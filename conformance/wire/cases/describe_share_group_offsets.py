@@ -19,6 +19,7 @@ case = Cases(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 
 
 def access_request(version: int, topic_id: bytes) -> DescribeShareGroupOffsetsRequest:
+    """Return a request for a partition of a topic that does not exist."""
     return DescribeShareGroupOffsetsRequest(
         [
             DescribeShareGroupOffsetsRequestGroup(
@@ -33,6 +34,7 @@ ACCEPT, RELEASE = 1, 2
 
 @case("before anything is read")
 def unread(stage: Stage) -> None:
+    """Offsets of a group that has read nothing: missing topics, missing and repeated partitions."""
     group, topic = create_empty_reader(stage)
     stage.send(describe(group))
     stage.send(describe(group, (topic.name, [0, 1])))
@@ -45,6 +47,7 @@ def unread(stage: Stage) -> None:
 
 @case("records in hands, done with, and given back")
 def read(stage: Stage) -> None:
+    """The start offset and the lag change with each acknowledgement, not with each delivery."""
     group, topic = create_reader(stage)
     stage.send(describe(group, (topic.name, [0])))
     for epoch, acknowledgement in enumerate(
@@ -56,6 +59,8 @@ def read(stage: Stage) -> None:
 
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
+    """Offsets of groups that do not exist, of a classic group and of an empty group id are
+    described."""
     topic = stage.topic()
     stage.await_cluster_changes()
     create_stable_group(stage, stage.name("c"))
@@ -66,6 +71,7 @@ def others(stage: Stage) -> None:
 
 @case("several groups, and one without topics")
 def several(stage: Stage) -> None:
+    """One request describes several groups, one of them without topics; the next has no group."""
     group, topic = create_empty_reader(stage)
     request = describe(group, (topic.name, [0]))
     request.groups.append(DescribeShareGroupOffsetsRequestGroup(group, []))

@@ -37,6 +37,10 @@ def some(stage: Stage) -> None:
 
 @case("page by page")
 def pages(stage: Stage) -> None:
+    """Two partitions per response; `next_cursor` leads to the next page.
+
+    Two topics have 5 partitions, so 3 pages are expected; the fourth request bounds the loop.
+    """
     a, b = stage.topic("a", 3), stage.topic("b", 2)
     cursor = None
     for _ in range(4):

@@ -18,6 +18,8 @@ def access_request(version: int, topic_id: bytes) -> DescribeTransactionsRequest
 
 @case("each state")
 def states(stage: Stage) -> None:
+    """Transactions in each lasting state are described, also in another order and with a
+    repetition."""
     topic, other = stage.topic(partitions=3), stage.topic("other")
     producers = [create_producer(stage, "empty"), begin_transaction(stage, "open", topic, other)]
     for commit in (True, False):

@@ -27,6 +27,7 @@ BUMP_SINCE = 5
 
 
 def _end_and_ask_again(stage: Stage, *, commit: bool) -> None:
+    """End a transaction, then ask for the same end and for the opposite end."""
     topic = stage.topic(partitions=2)
     producer = begin_transaction(stage, "txn", topic)
     stage.send(end(producer, commit=commit))
@@ -59,6 +60,8 @@ def nothing(stage: Stage) -> None:
 
 @case("one transaction after the other", until=BUMP_SINCE - 1)
 def in_turn(stage: Stage) -> None:
+    """Commits and aborts follow each other; the epoch stays the same, and partitions can be
+    added."""
     topic = stage.topic(partitions=2)
     producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False, False, True):
@@ -69,6 +72,7 @@ def in_turn(stage: Stage) -> None:
 
 @case("one transaction after the other, each in its epoch", since=BUMP_SINCE)
 def in_turn_with_bump(stage: Stage) -> None:
+    """Each end raises the producer's epoch by one, and an end in the old epoch is a repetition."""
     topic = stage.topic(partitions=2)
     producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False, False, True):
@@ -81,6 +85,10 @@ def in_turn_with_bump(stage: Stage) -> None:
 
 @case("an abort that cannot know whether anything was added", since=BUMP_SINCE)
 def abort_after_end(stage: Stage) -> None:
+    """An abort and a commit in the new epoch, with no transaction in it.
+
+    A producer that lost a response cannot know whether a partition was added.
+    """
     producer = begin_transaction(stage, "txn", stage.topic())
     stage.send(end(producer, commit=True))
     wait_until_ended(stage, producer)
@@ -92,6 +100,7 @@ def abort_after_end(stage: Stage) -> None:
 
 @case("other producers")
 def others(stage: Stage) -> None:
+    """Producers with a wrong epoch, producer id or transactional id cannot end a transaction."""
     producer = begin_transaction(stage, "txn", stage.topic())
     for commit in (True, False):
         for other in (

@@ -150,6 +150,10 @@ def follower_state(stage: Stage) -> None:
 
 @case("a session: full, nothing new, new records, a forgotten partition, the end", since=7)
 def session(stage: Stage) -> None:
+    """An incremental session reports only changes: nothing, new records, a forgotten partition.
+
+    Epoch 9 is out of order; epoch -1 ends the session.
+    """
     topic = stage.topic(partitions=3)
     fill(stage, topic, batch(stage, b"a"))
     entries = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in range(3)]
@@ -170,9 +174,12 @@ def session(stage: Stage) -> None:
 
 @case("a session is begun anew, and grows", since=7)
 def session_anew(stage: Stage) -> None:
+    """A session is replaced by a full request (epoch 0), grows by partitions, and recovers from an
+    offset that is out of range (60)."""
     topic, more = stage.topic(partitions=2), filled_topic(stage)
 
     def topics_from(source: CaseTopic, *offsets: int) -> list[FetchTopic]:
+        """Return fetches of a topic's partitions 0, 1, ... from these offsets."""
         entries = [FetchPartition(i, fetch_offset=o) for i, o in enumerate(offsets)]
         for place in entries:
             place.partition_max_bytes = BIG
@@ -201,6 +208,7 @@ def no_session(stage: Stage) -> None:
 
 @case("a session with partitions that are not there", since=7)
 def session_errors(stage: Stage) -> None:
+    """A session has a missing partition (9) and an unknown topic; the topic is then forgotten."""
     topic, other = filled_topic(stage), unknown_topic(stage)
     lost = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in (0, 9)]
     topics = [FetchTopic(t.name, t.id, lost) for t in (topic, other)]

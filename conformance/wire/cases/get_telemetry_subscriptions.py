@@ -58,6 +58,10 @@ def reconnected(stage: Stage) -> None:
 @case("subscriptions")
 @in_turn
 def subscriptions(stage: Stage) -> None:
+    """Subscriptions of several metrics, of all metrics and with several intervals are reported.
+
+    Each is asked for by a new client and by a client that has asked before.
+    """
     for number, settings in enumerate(
         (
             {"metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer.,a,b,c"},
@@ -76,6 +80,8 @@ def subscriptions(stage: Stage) -> None:
 @case("whom a subscription means")
 @in_turn
 def matching(stage: Stage) -> None:
+    """A subscription is for the clients that its patterns match; software, address, port and id
+    match."""
     introduce(stage, "wire-client")
     for number, match in enumerate(
         (
@@ -97,6 +103,7 @@ def matching(stage: Stage) -> None:
 @case("after an error")
 @in_turn
 def after_errors(stage: Stage) -> None:
+    """After a push with a wrong subscription id or codec a client may ask again at once, once."""
     for number, (error, codec) in enumerate(((1, 0), (0, 9))):
         client = instance_id(stage, number)
         response = get_subscription(stage, client)

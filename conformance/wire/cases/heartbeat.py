@@ -32,6 +32,10 @@ def access_request(version: int, topic_id: bytes) -> HeartbeatRequest:
 
 @case("a stable group")
 def member_of_stable(stage: Stage) -> None:
+    """Heartbeats of a stable group: the current and wrong generations, and unknown members.
+
+    The group is in generation 1.
+    """
     group = stage.name("g")
     member = create_stable_group(stage, group)
     for generation in (1, 0, 2, -1):
@@ -59,6 +63,7 @@ def while_joining(stage: Stage) -> None:
 
 @case("after another member has left")
 def left(stage: Stage) -> None:
+    """After a member has left, the remaining member is told to rejoin, and the other is unknown."""
     group = stage.name("g")
     member = start_rebalance(stage, group, "second")
     stage.begin(join(group, member.member_id), 4, on="first")
@@ -94,6 +99,7 @@ def pending(stage: Stage) -> None:
 
 @case("static: the instance and another's", since=3)
 def static(stage: Stage) -> None:
+    """A static member is known by its instance id: the right one, another one, none."""
     group, instance = stage.name("g"), stage.name("i")
     member = create_stable_group(stage, group)
     other = stage.name("h")
@@ -106,6 +112,10 @@ def static(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
+    """A classic member of a consumer group sends right and wrong generations, then must rejoin.
+
+    The member `c` is classic and in generation 3; `m` uses the consumer protocol.
+    """
     topic, group = stage.topic(partitions=3), new_group(stage)
     create_mixed_group(stage, group, topic)
     for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):
@@ -119,6 +129,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("a classic member that waits for what others have")
 def unreleased(stage: Stage) -> None:
+    """A classic member is told to rejoin once another member has released a partition for it."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     stage.ask(classic_join(group, "c", topic), 3)

@@ -41,6 +41,10 @@ def alter(
 
 @case("each operation")
 def operations(stage: Stage) -> None:
+    """Set, delete, append and subtract change a topic's settings; each result is read back.
+
+    Operations are repeated to show that the second one changes nothing.
+    """
     name = stage.topic(configs={"retention.ms": "1000"}).name
     shown = describe(TOPIC, name, "retention.ms", "cleanup.policy", synonyms=True)
     for change in (
@@ -80,6 +84,7 @@ def min_insync_replicas(stage: Stage) -> None:
 
 @case("what cannot be done")
 def wrong(stage: Stage) -> None:
+    """Operations that a setting does not support, invalid values and unknown names are refused."""
     name = stage.topic().name
     for change in (
         ("retention.ms", APPEND, "5"),
@@ -106,6 +111,8 @@ def no_operation(stage: Stage) -> None:
 
 @case("null and unknown operations for a topic that is not there")
 def wrong_unknown(stage: Stage) -> None:
+    """Invalid changes of a missing topic and of an unknown kind of resource (0): which error
+    wins."""
     for change in (
         ("retention.ms", SET, None),
         ("no.such.thing", SET, "1"),
@@ -171,6 +178,7 @@ def kinds(stage: Stage) -> None:
 
 @case("a broker, only validated")
 def broker(stage: Stage) -> None:
+    """Settings of one broker and of all brokers (name "") are validated and not applied."""
     for name in ("", str(stage.broker.node_id)):
         for change in (
             ("log.cleaner.threads", SET, "2"),
@@ -184,6 +192,8 @@ def broker(stage: Stage) -> None:
 
 @case("a group")
 def group(stage: Stage) -> None:
+    """A group's session timeout is set, set to invalid values and deleted; each step is read
+    back."""
     name = stage.name("g")
     for change in (
         ("consumer.session.timeout.ms", SET, "50000"),
@@ -200,6 +210,10 @@ def group(stage: Stage) -> None:
 @case("client metrics")
 @in_turn
 def client_metrics(stage: Stage) -> None:
+    """A telemetry subscription is changed with valid and invalid intervals and patterns.
+
+    Each step is read back.
+    """
     name = stage.name("m")
     for change in (
         ("interval.ms", SET, "1000"),

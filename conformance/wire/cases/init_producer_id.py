@@ -45,6 +45,10 @@ def again(stage: Stage) -> None:
 
 @case("a transactional producer that goes on", since=3)
 def goes_on(stage: Stage) -> None:
+    """A producer that names its expected id and epoch gets a new epoch or an error.
+
+    Expected values are right, ahead, behind, missing in part, and at the largest epoch, 32,767.
+    """
     producer = create_producer(stage)
     name = producer.transactional_id
     mine, epoch = producer.producer_id, producer.epoch

@@ -36,6 +36,8 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("again, and with other epochs")
 def again(stage: Stage) -> None:
+    """A state is initialized again with equal, older and newer state epochs; each result is
+    read."""
     state_topic(stage)
     group, topic = new_group_and_topic(stage, 3)
     for epoch, start in ((3, -1), (3, 7), (2, 9), (5, 4), (-1, 2), (0, 1)):
@@ -54,6 +56,7 @@ def several(stage: Stage) -> None:
 
 @case("what was written goes")
 def anew(stage: Stage) -> None:
+    """A new state epoch discards the batches that were written in the previous one."""
     state_topic(stage)
     group, topic = new_group_and_topic(stage)
     stage.send(initialize(group, topic.id))

@@ -54,6 +54,7 @@ def awaiting(stage: Stage) -> None:
 
 @case("two members", since=4)
 def two(stage: Stage) -> None:
+    """The first member's rejoin completes the join of the second; both responses are compared."""
     group = stage.name("g")
     first = create_stable_group(stage, group)
     second = stage.send(join(group))
@@ -73,6 +74,7 @@ def misfit(stage: Stage) -> None:
 
 @case("a static member, and its return", since=5)
 def static(stage: Stage) -> None:
+    """A static member that returns without member id gets a new one, and the old one is fenced."""
     group, instance = stage.name("g"), stage.name("i")
     first = stage.send(join(group, instance=instance))
     stage.send(sync(group, first.member_id, first.generation_id, group_instance_id=instance), 5)
@@ -85,6 +87,10 @@ def static(stage: Stage) -> None:
 
 @case("after all have left")
 def after(stage: Stage) -> None:
+    """A member rejoins an empty group with its old id; then one of another protocol type joins.
+
+    At versions that require a member id the join is sent a second time, with the id.
+    """
     group = stage.name("g")
     member = create_empty_group(stage, group)
     stage.send(join(group, member.member_id))
@@ -123,6 +129,9 @@ def same_protocol(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
+    """Classic members join a consumer group: compatible and incompatible protocols, types,
+    timeouts. `c` is an existing classic member, `m` uses the consumer protocol, `x` and `y` are
+    unknown."""
     topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), new_group(stage)
     create_mixed_group(stage, group, topic)
     stage.send(classic_join(group, "c", topic, owned=(2,)))
@@ -148,6 +157,7 @@ def malformed_in_consumer_group(stage: Stage) -> None:
 
 @case("static members of a consumer group", since=5)
 def static_in_consumer_group(stage: Stage) -> None:
+    """A static classic member of a consumer group is replaced by one with the same instance id."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     first = stage.send(classic_join(group, "", topic, instance="i"))

@@ -82,6 +82,8 @@ def offsets_only(stage: Stage) -> None:
 
 @case("several at once", since=3)
 def several(stage: Stage) -> None:
+    """Members leave by member id and by instance id; unknown and fenced ones get their own
+    error."""
     group, instance = stage.name("g"), stage.name("i")
     member = create_stable_group(stage, group, instance=instance)
     stage.send(
@@ -109,6 +111,8 @@ def no_members(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
+    """Members of both protocols leave a consumer group; an unknown and a repeated one are
+    refused."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     create_mixed_group(stage, group, topic)
     for member_id in ("nobody", "", "c", "c"):
@@ -120,6 +124,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("several members of a consumer group", since=3)
 def several_of_consumer_group(stage: Stage) -> None:
+    """Several members of a consumer group leave in one request, by member id and by instance id."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     for name in "mn":
         stage.ask(join_consumer(group, name, topic, instance_id=f"i{name}"))

@@ -26,6 +26,7 @@ def access_request(version: int, topic_id: bytes) -> ListConfigResourcesRequest:
 @case("all")
 @in_turn
 def everything(stage: Stage) -> None:
+    """All resources with their own settings are listed: topics, groups, client metrics."""
     stage.topic(configs={"retention.ms": "1000"})
     stage.topic("plain")
     group = alter(GROUP, stage.name("g"), ("consumer.session.timeout.ms", SET, "50000"))

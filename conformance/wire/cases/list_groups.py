@@ -24,6 +24,7 @@ def access_request(version: int, topic_id: bytes) -> ListGroupsRequest:
 
 
 def _groups(stage: Stage) -> None:
+    """Create a classic group in each state that lasts, and one of another protocol type."""
     create_stable_group(stage, stage.name("stable"))
     join_first_member(stage, stage.name("awaiting"))
     create_empty_group(stage, stage.name("empty"))
@@ -47,6 +48,7 @@ def by_state(stage: Stage) -> None:
 
 @case("by type", since=5)
 def by_type(stage: Stage) -> None:
+    """Groups are filtered by type, in upper and lower case, with unknown types and with a state."""
     _groups(stage)
     for types in (
         ["classic"],
@@ -62,6 +64,7 @@ def by_type(stage: Stage) -> None:
 
 @case("consumer groups in each state")
 def consumer(stage: Stage) -> None:
+    """Consumer groups in each state are listed, by state (version 4 on) and by type (5 on)."""
     topic = stage.topic(partitions=3)
     groups_in_each_state(stage, topic)
     stage.send(ListGroupsRequest())

@@ -62,6 +62,10 @@ def by_time(stage: Stage) -> None:
 
 @case("times out of order")
 def disorder(stage: Stage) -> None:
+    """Timestamps of batches are out of order: the first offset at or after a timestamp is found.
+
+    -3 asks for the record with the largest timestamp; version 7 introduced it.
+    """
     topic = stage.topic()
     for ahead in (50, 10, 70):
         fill(stage, topic, batch(stage, b"a", b"b", first_ms=stage.now_ms - 1000 + ahead))
@@ -73,6 +77,7 @@ def disorder(stage: Stage) -> None:
 
 @case("after the start has moved")
 def moved(stage: Stage) -> None:
+    """After DeleteRecords has moved the start to 2, earlier records are no longer found."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b", b"c"))
     entries = [DeleteRecordsPartition(0, 2)]

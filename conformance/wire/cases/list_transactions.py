@@ -24,6 +24,7 @@ LONG_MS = 3_600_000
 
 
 def _populate(stage: Stage) -> list[CaseProducer]:
+    """Return producers whose transactions are empty, ongoing, committed and aborted."""
     topic = stage.topic()
     producers = [create_producer(stage, "empty"), begin_transaction(stage, "open", topic)]
     for commit in (True, False):
@@ -34,6 +35,7 @@ def _populate(stage: Stage) -> list[CaseProducer]:
 
 @case("by state")
 def by_state(stage: Stage) -> None:
+    """Transactions are filtered by state; unknown states are reported back."""
     _populate(stage)
     for states in (
         [],
@@ -64,6 +66,10 @@ def by_duration(stage: Stage) -> None:
 
 @case("by pattern", since=2)
 def by_pattern(stage: Stage) -> None:
+    """Transactions are filtered by an RE2 pattern of the transactional id; others are refused.
+
+    The second loop has patterns that RE2 does not accept, or that Java's expressions alone have.
+    """
     _populate(stage)
     for pattern in ("open", "op.n", ".*(open|empty)", ".*-\\w+", "[^x]*", "", "(["):
         named = f"{stage.prefix}-{pattern}" if pattern else pattern

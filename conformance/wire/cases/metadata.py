@@ -14,6 +14,10 @@ case = Cases(ApiKey.METADATA)
 
 
 def access_request(version: int, topic_id: bytes) -> MetadataRequest:
+    """Return a request that never creates a topic where the version can say so.
+
+    Before version 4 a missing topic would be created, so only the existing topic is named.
+    """
     names = (TOPIC,) if version < 4 else (TOPIC, MISSING)
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
     request.allow_auto_topic_creation = version < 4
@@ -83,6 +87,10 @@ def internal_unmade(stage: Stage) -> None:
 
 @case("authorized operations", since=8)
 def operations(stage: Stage) -> None:
+    """The operations that the client is authorized for are reported, of topics and of the cluster.
+
+    Versions after 10 no longer have the cluster's.
+    """
     topic = stage.topic()
     request = ask(stage, topic.name, stage.name("nothing"))
     request.include_topic_authorized_operations = True

@@ -58,6 +58,10 @@ def classic_join(
     rack: str | None = None,
     instance: str | None = None,
 ) -> JoinGroupRequest:
+    """Return a classic member's JoinGroup with its subscription, the same for each assignor named.
+
+    `version` is the version of the subscription, not of the request.
+    """
     metadata = subscription(*topics, owned=owned, version=version, rack=rack)
     protocols = tuple((name, metadata) for name in names)
     return build.join(group, member, protocols=protocols, instance=instance)
@@ -69,6 +73,7 @@ def classic_sync(
     generation: int,
     **more: Any,  # noqa: ANN401 - any fields
 ) -> SyncGroupRequest:
+    """Return a SyncGroup request of a member that is not the leader: it has no assignments."""
     return SyncGroupRequest(group, generation, member, **more)
 
 
@@ -110,6 +115,10 @@ def _look(stage: Stage, group: str) -> None:
 
 @case("a classic group is upgraded, and both members settle")
 def upgraded(stage: Stage) -> None:
+    """A member of the consumer protocol upgrades a classic group, and partitions move to it.
+
+    The classic member learns this from its heartbeat, rejoins, and syncs for each new assignment.
+    """
     topic, group = stage.topic(partitions=3), new_group(stage)
     member = classic_group(stage, group, topic, 0, 1, 2).member_id
     stage.ask(commit(group, topic, member_id=member, generation=1), 8)
@@ -131,6 +140,10 @@ def upgraded(stage: Stage) -> None:
 
 @case("a classic group is upgraded by a member that wants other topics, and leaves it again")
 def other_topics(stage: Stage) -> None:
+    """The new member wants another topic, then leaves: the group becomes classic again.
+
+    The classic member rejoins in generation 3 and is the leader.
+    """
     topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), new_group(stage)
     member = classic_group(stage, group, topic, 0, 1).member_id
     stage.send(join(group, "m", other))
@@ -148,6 +161,8 @@ def other_topics(stage: Stage) -> None:
 
 @case("classic groups that cannot be upgraded")
 def refused(stage: Stage) -> None:
+    """A classic group is not upgraded if its protocol type, subscription or assignment is
+    unsuitable. Each group gets the joining member's request, and keeps its classic member."""
     topic = stage.topic(partitions=1)
     protocols = (("range", subscription(topic)),)
     for suffix, options, data in (
@@ -166,6 +181,8 @@ def refused(stage: Stage) -> None:
 
 @case("a classic group is upgraded while its members join, and while they wait to be told")
 def while_joining(stage: Stage) -> None:
+    """A group is upgraded in PreparingRebalance and in CompletingRebalance; pending joins are
+    answered."""
     topic, other = stage.topic(), stage.topic("other")
     group = new_group(stage, "joining")
     member = classic_group(stage, group, topic, 0).member_id
@@ -186,6 +203,7 @@ def while_joining(stage: Stage) -> None:
 
 @case("the last member of the consumer protocol leaves")
 def downgraded(stage: Stage) -> None:
+    """The group becomes classic when the last member of the consumer protocol leaves, and back."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     create_mixed_group(stage, group, topic)
     _look(stage, group)
@@ -203,6 +221,7 @@ def downgraded(stage: Stage) -> None:
 
 @case("the last member of the consumer protocol is removed by an administrator")
 def removed(stage: Stage) -> None:
+    """LeaveGroup with its instance id removes the last member of the consumer protocol."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(classic_join(group, "c", topic), JOINS_AT)
@@ -213,6 +232,7 @@ def removed(stage: Stage) -> None:
 
 @case("a static member comes back with the other protocol, and with the first again")
 def static(stage: Stage) -> None:
+    """A static member comes back with the other protocol; its earlier member id is then fenced."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     first = classic_group(stage, group, topic, 0, 1, instance="i").member_id
     stage.send(join(group, "m", topic, instance_id="i"))
@@ -229,6 +249,7 @@ def static(stage: Stage) -> None:
 
 @case("a static member comes back with the classic protocol and other topics")
 def static_with_other_topics(stage: Stage) -> None:
+    """A static member that comes back as classic member with more topics gets a new assignment."""
     topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(classic_join(group, "c", topic, instance="j"), JOINS_AT)
@@ -241,6 +262,7 @@ def static_with_other_topics(stage: Stage) -> None:
 
 @case("a static member of the consumer protocol leaves for a while and comes back classic")
 def static_away(stage: Stage) -> None:
+    """A static member leaves for a while (epoch -2), comes back classic, and is replaced again."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "other", topic))
     stage.ask(join(group, "m", topic, instance_id="i"))

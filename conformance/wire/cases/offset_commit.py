@@ -67,6 +67,10 @@ def epoch(stage: Stage) -> None:
 
 @case("by a member, in each state")
 def members(stage: Stage) -> None:
+    """A member commits in each state of a classic group, in the right and in wrong generations.
+
+    An unknown member and a commit without member follow.
+    """
     topic = filled_topic(stage)
     awaiting, settled, left = (stage.name(name) for name in ("awaiting", "stable", "left"))
     for group, prepare in (
@@ -83,6 +87,7 @@ def members(stage: Stage) -> None:
 
 @case("static: the instance and another's", since=7)
 def static(stage: Stage) -> None:
+    """A static member commits with the right, another and no instance id."""
     group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
     member = create_stable_group(stage, group, instance=instance)
     for name in (instance, "other", None):
@@ -94,6 +99,7 @@ def static(stage: Stage) -> None:
 
 @case("by members of a consumer group, in each epoch")
 def consumer_members(stage: Stage) -> None:
+    """Members of consumer groups in each state commit partitions 0 and 2 with each epoch."""
     topic = stage.topic(partitions=3)
     for group in groups_in_each_state(stage, topic).values():
         for member_id, epoch in WORDS:
@@ -106,6 +112,7 @@ def consumer_members(stage: Stage) -> None:
 
 @case("by a member of a consumer group, several partitions and one that is not its own")
 def consumer_partitions(stage: Stage) -> None:
+    """A member commits several partitions at once, also of topics that are not assigned to it."""
     topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), new_group(stage)
     finish_handover(stage, group, topic)
     for epoch in (3, 2):
@@ -121,6 +128,10 @@ def consumer_partitions(stage: Stage) -> None:
 
 @case("by members of a streams group, in each epoch")
 def streams_members(stage: Stage) -> None:
+    """Members of a streams group commit with each epoch, for assigned and other partitions.
+
+    A group without members takes commits without a member id.
+    """
     topic, other = stage.topic(partitions=3), stage.topic("other")
     group = streams_group.new_group(stage)
     streams_group.finish_handover(stage, group, topic)
@@ -140,6 +151,8 @@ def streams_members(stage: Stage) -> None:
 
 @case("by a static member of a consumer group", since=7)
 def consumer_static(stage: Stage) -> None:
+    """A static member of a consumer group commits, also after it has left for a while (epoch
+    -2)."""
     topic, group = stage.topic(partitions=1), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     for member_id, name in (("m", "i"), ("m", "other"), ("m", None), ("nobody", "i"), ("", "i")):
@@ -159,6 +172,8 @@ def metadata(stage: Stage) -> None:
 
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
+    """Offsets of missing topics and partitions are refused; those of an existing one are
+    committed."""
     group, topic = stage.name("g"), filled_topic(stage)
     request = commit(group, topic)
     for other, partition in ((unknown_topic(stage), 0), (topic, 9), (no_topic(), 0)):

@@ -48,6 +48,7 @@ def delete(group_id: str, topic: CaseTopic, *partitions: int) -> OffsetDeleteReq
 
 @case("what was committed, and what was not")
 def committed(stage: Stage) -> None:
+    """Committed offsets are deleted, repeated and missing ones too; the rest is read back."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.ask(commit(group, topic, 5))
     stage.ask(commit(group, topic, 5, partition=1))
@@ -61,6 +62,10 @@ def committed(stage: Stage) -> None:
 
 @case("a group with members")
 def members(stage: Stage) -> None:
+    """Offsets of groups with members: a subscribed topic's offsets cannot be deleted.
+
+    The packed bytes are a consumer's subscription: version 0, one topic name, null user data.
+    """
     topic = filled_topic(stage)
     plain, subscribed = stage.name("plain"), stage.name("subscribed")
     name = topic.name.encode()
@@ -84,6 +89,7 @@ def empty(stage: Stage) -> None:
 
 @case("a consumer group in each state")
 def consumer(stage: Stage) -> None:
+    """Offsets of consumer groups in each state are deleted, of subscribed and other topics."""
     topic, other = stage.topic(partitions=3), stage.topic("other", 1)
     for suffix, group in groups_in_each_state(stage, topic).items():
         member_id, epoch = MEMBERS[suffix]
@@ -97,6 +103,7 @@ def consumer(stage: Stage) -> None:
 
 @case("a streams group with members, and without")
 def streams(stage: Stage) -> None:
+    """Offsets of a streams group are deleted while it has members and after they have left."""
     topic, other = stage.topic(partitions=2), stage.topic("other", 1)
     group = streams_group.new_group(stage)
     streams_group.finish_handover(stage, group, topic)
@@ -111,6 +118,7 @@ def streams(stage: Stage) -> None:
 
 @case("topics that the members of a consumer group were subscribed to, and by a pattern")
 def unsubscribed(stage: Stage) -> None:
+    """Offsets can be deleted once no member subscribes to the topic, by name or by pattern."""
     topic, other, group = stage.topic(partitions=1), stage.topic("other", 1), new_group(stage)
     for target in (topic, other):
         stage.ask(commit(group, target))

@@ -61,6 +61,7 @@ def either(
 
 @case("what was committed")
 def committed(stage: Stage) -> None:
+    """Offsets that were committed are read, also of missing, repeated and unknown partitions."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.ask(commit(group, topic, 5))
     stage.send(either(stage, group, topic, 0))
@@ -88,6 +89,7 @@ def deleted(stage: Stage) -> None:
 
 @case("in each state")
 def states(stage: Stage) -> None:
+    """Groups without offsets are read: a stable one, and one whose member has left."""
     topic = filled_topic(stage)
     settled, left = stage.name("stable"), stage.name("left")
     create_stable_group(stage, settled)
@@ -107,6 +109,7 @@ def require_stable(stage: Stage) -> None:
 
 @case("several groups", since=8)
 def several(stage: Stage) -> None:
+    """One request reads several groups: known, unknown, with an empty id, and repeated."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.ask(commit(group, topic, 5))
     request = ask(group, topic, 0)
@@ -118,6 +121,7 @@ def several(stage: Stage) -> None:
 
 @case("as a member", since=9)
 def as_member(stage: Stage) -> None:
+    """A member of a classic group names its id and epoch; wrong ones are tried too."""
     group, topic = stage.name("g"), filled_topic(stage)
     member = create_stable_group(stage, group)
     for name, epoch in ((member.member_id, 1), (member.member_id, 5), ("nobody", 1), (None, 3)):
@@ -137,6 +141,10 @@ def consumer(stage: Stage) -> None:
 
 @case("as a member of a consumer group", since=9)
 def as_consumer_member(stage: Stage) -> None:
+    """Members of consumer groups in each state name right and wrong epochs.
+
+    The last request has a wrong epoch for one entry only, so the other one gets its offsets.
+    """
     topic = stage.topic(partitions=3)
     for group in groups_in_each_state(stage, topic).values():
         for name, epoch in (*WORDS, (None, -1)):
@@ -151,6 +159,7 @@ def as_consumer_member(stage: Stage) -> None:
 
 @case("as a member of a streams group", since=9)
 def as_streams_member(stage: Stage) -> None:
+    """Members of a streams group name right and wrong epochs."""
     topic, group = stage.topic(partitions=3), streams_group.new_group(stage)
     streams_group.finish_handover(stage, group, topic)
     stage.ask(commit(group, topic, member_id="first", generation=3))

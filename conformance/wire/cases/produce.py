@@ -79,6 +79,8 @@ def append_time(stage: Stage) -> None:
 
 @case("acks=2 to what is there, what is not, and nothing")
 def two_acks(stage: Stage) -> None:
+    """acks=2, which is invalid, is sent to existing and missing partitions and without
+    partitions."""
     topic, other = filled_topic(stage), unknown_topic(stage)
     entries = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 9)]
     data = [
@@ -92,6 +94,7 @@ def two_acks(stage: Stage) -> None:
 
 @case("two partitions, one of them unknown, and an unknown topic")
 def mixed(stage: Stage) -> None:
+    """One request writes to two existing partitions, a missing partition and a missing topic."""
     topic, other = stage.topic(partitions=2), unknown_topic(stage)
     entries = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 7, 0)]
     lost = [PartitionProduceData(0, batch(stage, b"a"))]
@@ -151,10 +154,12 @@ def _producer(stage: Stage) -> tuple[int, int]:
 
 @case("idempotent: in order, again, a gap, an old one, a new epoch")
 def idempotent(stage: Stage) -> None:
+    """Batches of an idempotent producer: duplicates, gaps and new epochs get their own errors."""
     topic = stage.topic()
     producer_id, epoch = _producer(stage)
 
     def send(sequence: int, count: int = 1, of_epoch: int = epoch) -> None:
+        """Produce `count` records from this sequence number on."""
         records = batch(
             stage,
             *[b"v"] * count,
@@ -190,6 +195,7 @@ def unknown_producer(stage: Stage) -> None:
 
 @case("idempotent: the sequence wraps")
 def wrapping(stage: Stage) -> None:
+    """A sequence number after 2^31 - 1 is 0: the first batch has the last two numbers and 0."""
     topic = stage.topic()
     producer_id, epoch = _producer(stage)
     for sequence, count in ((2**31 - 2, 3), (1, 1), (3, 1)):
@@ -208,6 +214,9 @@ def _add_header_case(name: str, position: int, data: bytes, *, sealed: bool = Fa
 
     @case(f"batch header: {name}")
     def play(stage: Stage) -> None:
+        """Produce a batch with these bytes in its header, in a topic of its own if its CRC is
+        valid. The log is then read; the batches with a wrong CRC share a topic, since none is
+        appended."""
         records = batch(stage, b"a", b"b")
         records[position : position + len(data)] = data
         if sealed:
@@ -259,6 +268,7 @@ def internal(stage: Stage) -> None:
 
 @case("records with headers, empty and null")
 def headers(stage: Stage) -> None:
+    """Record headers are kept: empty and null values, a repeated key, a key outside of ASCII."""
     topic = stage.topic()
     pairs: list[tuple[str, bytes | None]] = [
         ("", b""),
@@ -281,6 +291,10 @@ def negative_timestamps(stage: Stage) -> None:
 
 @case("message formats 0 and 1")
 def legacy(stage: Stage) -> None:
+    """Messages of the formats 0 and 1 are produced; a fetch shows what was appended.
+
+    The packed bytes are one message without key and compression: CRC, magic, attributes, value.
+    """
     topic = stage.topic()
     for magic in (0, 1):
         time = b"" if magic == 0 else pack(">q", stage.now_ms)
@@ -308,6 +322,7 @@ def two_batches(stage: Stage) -> None:
 
 @case("a transactional batch without a transactional id")
 def transactional(stage: Stage) -> None:
+    """A transactional batch is refused if its request has no transactional id."""
     producer_id, epoch = _producer(stage)
     records = batch(
         stage,

@@ -47,6 +47,7 @@ def reserved(stage: Stage) -> None:
 @case("too soon")
 @in_turn
 def too_soon(stage: Stage) -> None:
+    """A client that pushes before its interval has passed is throttled; other errors come first."""
     client = instance_id(stage)
     response = get_subscription(stage, client)
     for _ in range(2):
@@ -59,6 +60,7 @@ def too_soon(stage: Stage) -> None:
 @case("the last one")
 @in_turn
 def terminating(stage: Stage) -> None:
+    """A client may push once more when it ends, even early, and nothing after that."""
     client = instance_id(stage)
     response = get_subscription(stage, client)
     stage.send(push(client, response.subscription_id, b"abc"))
@@ -82,6 +84,7 @@ def terminating_refused(stage: Stage) -> None:
 @case("each codec")
 @in_turn
 def codecs(stage: Stage) -> None:
+    """Metrics are accepted in each codec; the codecs -1, 5 and 127 do not exist."""
     for codec in (-1, *Compression, 5, 127):
         client = instance_id(stage, codec)
         response = get_subscription(stage, client)
@@ -93,6 +96,7 @@ def codecs(stage: Stage) -> None:
 @case("what cannot be decompressed")
 @in_turn
 def spoiled(stage: Stage) -> None:
+    """Metrics that are not valid in their codec, empty or truncated are pushed."""
     for number, (codec, metrics) in enumerate(
         (
             *((codec, b"nonsense") for codec in Compression),
@@ -111,6 +115,7 @@ def spoiled(stage: Stage) -> None:
 @case("how much")
 @in_turn
 def sizes(stage: Stage) -> None:
+    """Metrics have LIMIT bytes, one more, and compressed ones far more after decompression."""
     for number, (codec, size_bytes) in enumerate(
         (
             (Compression.NONE, LIMIT),
@@ -129,6 +134,10 @@ def sizes(stage: Stage) -> None:
 @case("what was asked for")
 @in_turn
 def subscribed(stage: Stage) -> None:
+    """A push is valid for the current subscription only; its id changes when the subscription ends.
+
+    The two pushed bytes are a valid empty message of OpenTelemetry.
+    """
     client = instance_id(stage)
     with subscription(stage, metrics="*", interval_ms="300000"):
         response = get_subscription(stage, client)

@@ -34,6 +34,10 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("what was written, and who may")
 def epochs(stage: Stage) -> None:
+    """A read with a newer leader epoch fences the writes of earlier leaders.
+
+    Each read is followed by a summary, which shows the leader epoch that the coordinator knows.
+    """
     group, topic = start_reading(stage)
     stage.send(read(group, topic.id))
     for leader_epoch in (2, 1, 2, -1, 3):

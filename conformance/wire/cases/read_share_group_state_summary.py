@@ -34,6 +34,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("whatever the leader's epoch")
 def epochs(stage: Stage) -> None:
+    """A summary is the same for each leader epoch, and does not fence the leader of epoch 4."""
     group, topic = start_reading(stage, 2, 5)
     stage.send(summary(group, topic.id, 0, 0, 1))
     stage.send(

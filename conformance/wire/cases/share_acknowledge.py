@@ -43,6 +43,10 @@ def reading(stage: Stage, **settings: str) -> tuple[str, CaseTopic]:
 
 @case("each thing that is said")
 def each(stage: Stage) -> None:
+    """Records are released, rejected and accepted; a second acknowledgement of a record is refused.
+
+    A fetch by another member shows which records are available again.
+    """
     group, topic = reading(stage)
     for epoch, kind in enumerate((RELEASE, REJECT), 1):
         stage.send(acknowledge(group, "a", epoch, topic, (epoch - 1, epoch - 1, [kind])))
@@ -53,6 +57,10 @@ def each(stage: Stage) -> None:
 
 @case("what cannot be")
 def wrong(stage: Stage) -> None:
+    """Acknowledgements with reversed or missing offsets, wrong counts or unknown types are refused.
+
+    So are those of a member that has not acquired the record.
+    """
     group, topic = reading(stage)
     for epoch, acknowledgement in enumerate(
         (
@@ -72,6 +80,7 @@ def wrong(stage: Stage) -> None:
 
 @case("several batches")
 def several(stage: Stage) -> None:
+    """A request has several batches of acknowledgements, which overlap or are out of order."""
     group, topic = reading(stage)
     for epoch, acknowledgements in enumerate(
         (
@@ -88,6 +97,8 @@ def several(stage: Stage) -> None:
 
 @case("partitions that are not read")
 def elsewhere(stage: Stage) -> None:
+    """Acknowledgements for partitions that the member does not read, or without a topic, are
+    refused."""
     group, topic = reading(stage)
     request = acknowledge(group, "a", 1, topic)
     for index in (OTHER_PARTITION, NO_PARTITION):
@@ -127,6 +138,8 @@ def renewed(stage: Stage) -> None:
 
 @case("sessions")
 def sessions(stage: Stage) -> None:
+    """Acknowledgements with a wrong session epoch are refused; epoch 0 opens no session, -1 ends
+    it. A fetch by another member shows that the end of the session releases all records."""
     group, topic = reading(stage)
     stage.send(acknowledge(group, "a", 0, topic, (0, 0, [ACCEPT])))
     stage.send(acknowledge(group, "a", 5, topic, (0, 0, [ACCEPT])))

@@ -32,6 +32,7 @@ def access_request(version: int, topic_id: bytes) -> ShareFetchRequest:
 
 @case("a record is for one member")
 def once(stage: Stage) -> None:
+    """A record that one member has acquired is not delivered to another member."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
@@ -42,6 +43,8 @@ def once(stage: Stage) -> None:
 
 @case("sessions")
 def sessions(stage: Stage) -> None:
+    """A share session begins with epoch 0, counts its epochs and ends with -1; others are
+    refused."""
     group, topic = new_group(stage), stage.topic()
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 1, topic))
@@ -75,6 +78,8 @@ def cut_off(stage: Stage) -> None:
 
 @case("what is said on the way")
 def said(stage: Stage) -> None:
+    """Acknowledgements that come with a fetch are applied before it; max_records=0 fetches
+    nothing."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=1))
@@ -86,6 +91,10 @@ def said(stage: Stage) -> None:
 
 @case("locks that are renewed", since=2)
 def renewed(stage: Stage) -> None:
+    """A renewal extends the lock of acquired records; such a request must not fetch anything.
+
+    The request with the default limits is therefore refused first.
+    """
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=1))
@@ -115,6 +124,7 @@ def runs(stage: Stage) -> None:
 
 @case("partitions that come and go")
 def places(stage: Stage) -> None:
+    """A share session gets a missing partition, forgets all partitions and gets one again."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
@@ -137,6 +147,7 @@ def unheard_of(stage: Stage) -> None:
 
 @case("a topic id that there is not")
 def unknown_topic(stage: Stage) -> None:
+    """A share session gets a topic id that does not exist; the other topic is read nevertheless."""
     group, topic = new_group(stage), stage.topic()
     join_until_assigned(stage, group, "a", topic)
     unknown = CaseTopic("none", b"no such topic id", 1)
@@ -163,6 +174,7 @@ def waits(stage: Stage) -> None:
 
 @case("records that were delivered often enough")
 def archived(stage: Stage) -> None:
+    """A record is archived after two deliveries, so that the next fetch has the record after it."""
     group = new_group(stage, share_delivery_count_limit="2")
     topic = filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
@@ -192,6 +204,10 @@ def suspected(stage: Stage) -> None:
 
 @case("as many on their way as there may be")
 def full(stage: Stage) -> None:
+    """Batches of 60 records are fetched until the limit of 100 acquired records is reached.
+
+    Another member gets nothing then; an acknowledgement makes room.
+    """
     group = new_group(stage, share_partition_max_record_locks="100")
     topic = stage.topic()
     batches = [batch(stage, *(b"%d" % n for n in range(60))) for _ in range(3)]
@@ -215,6 +231,10 @@ def strict_room(stage: Stage) -> None:
 
 
 def _share_room(stage: Stage, *members: str, acquire_mode: int = 0) -> None:
+    """Have three members fetch from a partition of which at most 100 records may be acquired.
+
+    Released and accepted records make room; batches have 25 records and fetches ask for 60.
+    """
     group = new_group(stage, share_partition_max_record_locks="100")
     topic = stage.topic()
     fill(stage, topic, *[batch(stage, *(b"%d" % n for n in range(25))) for _ in range(8)])

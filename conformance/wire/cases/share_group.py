@@ -95,6 +95,7 @@ def acknowledge(
     *acknowledgements: Acknowledgement,
     renews: bool = False,
 ) -> ShareAcknowledgeRequest:
+    """Return a ShareAcknowledge request for partition 0; without a topic it has no partition."""
     batches = [share_acknowledge.AcknowledgementBatch(*each) for each in acknowledgements]
     topics = []
     if topic is not None:

@@ -23,6 +23,10 @@ def access_request(version: int, topic_id: bytes) -> ShareGroupDescribeRequest:
 
 @case("each state")
 def states(stage: Stage) -> None:
+    """A share group is described with one, two and no members, and after its deletion.
+
+    Other requests are asked about the group, such as a join with the consumer protocol.
+    """
     group, topic = new_group(stage), stage.topic(partitions=2)
     request = ShareGroupDescribeRequest([group], True)
     join_until_assigned(stage, group, "first", topic)

@@ -19,6 +19,7 @@ def access_request(version: int, topic_id: bytes) -> ShareGroupHeartbeatRequest:
 
 @case("members that share partitions")
 def sharing(stage: Stage) -> None:
+    """Members of a share group get the same partitions, and leave; a second leave is refused."""
     group, topic = new_group(stage), stage.topic()  # the assignment of several depends on its id
     epoch = join_until_assigned(stage, group, "first", topic)
     stage.send(heartbeat(group, "first", epoch))
@@ -35,6 +36,10 @@ def sharing(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
+    """Heartbeats with epochs that are old, ahead, invalid or of no member.
+
+    The topic does not exist, so that the assignment stays empty.
+    """
     group = new_group(stage)
     stage.ask(join(group, "m", "gone"))
     stage.ask(join(group, "other", "gone"))

@@ -46,6 +46,7 @@ def new_group_and_topic(stage: Stage, partitions: int = 1) -> tuple[str, CaseTop
 def initialize(
     group: str, topic_id: bytes, epoch: int = 1, start: int = 0, *partitions: int
 ) -> InitializeShareGroupStateRequest:
+    """Return a request that begins the state of these partitions, by default partition 0."""
     requested = initialize_share_group_state.InitializeStateData(
         topic_id,
         [
@@ -66,6 +67,10 @@ def write(
     complete: int = 0,
     partition: int = 0,
 ) -> WriteShareGroupStateRequest:
+    """Return a request that writes state batches of one partition.
+
+    `start` is its new start offset; `complete` is the number of its delivered records.
+    """
     state_batches = [write_share_group_state.StateBatch(*each) for each in batches]
     written = write_share_group_state.PartitionData(
         partition, epoch, leader_epoch, start, complete, state_batches
@@ -78,6 +83,7 @@ def write(
 def read(
     group: str, topic_id: bytes, leader_epoch: int = 0, partition: int = 0
 ) -> ReadShareGroupStateRequest:
+    """Return a request for the state of one partition; it names the leader epoch of the reader."""
     requested = read_share_group_state.PartitionData(partition, leader_epoch)
     return ReadShareGroupStateRequest(
         group, [read_share_group_state.ReadStateData(topic_id, [requested])]
@@ -87,6 +93,7 @@ def read(
 def summary(
     group: str, topic_id: bytes, leader_epoch: int = 0, *partitions: int
 ) -> ReadShareGroupStateSummaryRequest:
+    """Return a request for the start offsets of these partitions, by default partition 0."""
     requested = read_share_group_state_summary.ReadStateSummaryData(
         topic_id,
         [

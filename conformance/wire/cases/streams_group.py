@@ -104,6 +104,7 @@ def join(
     topology: Topology | None,
     **fields: Any,  # noqa: ANN401 - of a heartbeat
 ) -> StreamsGroupHeartbeatRequest:
+    """Return the heartbeat that joins (epoch 0) with this topology."""
     return heartbeat(
         group,
         member,

@@ -32,6 +32,10 @@ def access_request(version: int, topic_id: bytes) -> StreamsGroupDescribeRequest
 
 @case("each state")
 def states(stage: Stage) -> None:
+    """A streams group is described with one, two and no members, and after its deletion.
+
+    Other requests are asked about the group, such as a join with the consumer protocol.
+    """
     topic, group = stage.topic(partitions=2), new_group(stage)
     request = StreamsGroupDescribeRequest([group], True)
     topology = counting(stage, topic)
@@ -73,6 +77,7 @@ def assigning(stage: Stage) -> None:
 
 @case("a classic group that becomes one, and back")
 def converted(stage: Stage) -> None:
+    """A classic member joins an empty streams group, which becomes a classic group."""
     topic, group = stage.topic(), new_group(stage)
     stage.ask(join(group, "m", copying(topic)))
     stage.ask(heartbeat(group, "m", -1))

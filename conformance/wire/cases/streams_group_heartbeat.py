@@ -33,6 +33,7 @@ case = Cases(ApiKey.STREAMS_GROUP_HEARTBEAT)
 
 
 def access_request(version: int, topic_id: bytes) -> StreamsGroupHeartbeatRequest:
+    """Return a member's first heartbeat with a topology that reads one topic."""
     return StreamsGroupHeartbeatRequest(
         GROUP,
         "member",
@@ -49,6 +50,10 @@ def access_request(version: int, topic_id: bytes) -> StreamsGroupHeartbeatReques
 
 @case("tasks that move to another member")
 def moving(stage: Stage) -> None:
+    """A task goes to the second member only after the first member has released it.
+
+    Heartbeats are repeated in the meantime, and sent by a member that has left.
+    """
     topic, group = stage.topic(partitions=2), new_group(stage)
     topology = copying(topic)
     response = stage.send(join(group, "first", topology))
@@ -71,6 +76,7 @@ def moving(stage: Stage) -> None:
 
 @case("internal topics that are made")
 def internal_topics(stage: Stage) -> None:
+    """The broker creates the internal topics of a topology, then assigns the tasks."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     request = join(group, "m", counting(stage, topic))
     stage.send(request)
@@ -81,6 +87,10 @@ def internal_topics(stage: Stage) -> None:
 
 @case("standbys")
 def standbys(stage: Stage) -> None:
+    """A member gets a standby task once the group is configured to have one replica.
+
+    The heartbeats are repeated because the new assignment takes more than one.
+    """
     topic, group = stage.topic(partitions=1), new_group(stage)
     topology = counting(stage, topic)
     join_until_assigned(stage, join(group, "first", topology))
@@ -93,6 +103,7 @@ def standbys(stage: Stage) -> None:
 
 @case("source topics that are missing, and come")
 def missing_source_topics(stage: Stage) -> None:
+    """A member waits while source topics are missing, and gets its tasks after their creation."""
     group, name = new_group(stage), stage.name("t")
     response = stage.send(join(group, "m", copying(name, "a-gone", "b-gone", "c-gone")))
     stage.send(heartbeat(group, "m", response.member_epoch))
@@ -105,6 +116,8 @@ def missing_source_topics(stage: Stage) -> None:
 
 @case("a source topic that grows")
 def growing(stage: Stage) -> None:
+    """A source topic is deleted while a member has its task; the member's next heartbeats show
+    it."""
     topic, group = stage.topic(partitions=1), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     stage.delete_and_wait(topic)
@@ -116,6 +129,7 @@ def growing(stage: Stage) -> None:
 
 @case("topics that cannot be joined")
 def copartitioning(stage: Stage) -> None:
+    """Topics that must have equal numbers of partitions do not: two sources, and a changelog."""
     first, second = stage.topic("one", 1), stage.topic("two", 2)
     topology = copying(first, second)
     topology.subtopologies[0].copartition_groups = [CopartitionGroup([0, 1])]
@@ -128,6 +142,8 @@ def copartitioning(stage: Stage) -> None:
 
 @case("topologies that make no sense")
 def senseless(stage: Stage) -> None:
+    """Topologies with a loop, without sources, with internal or invalid topic names, or with a
+    pattern. Each is sent in the first heartbeat of a member."""
     topic, group = stage.topic(), new_group(stage)
     r = [TopicInfo("r")]
     loop = Subtopology("0", repartition_sink_topics=["r"], repartition_source_topics=r)
@@ -149,6 +165,8 @@ def senseless(stage: Stage) -> None:
 
 @case("topologies that differ")
 def topologies(stage: Stage) -> None:
+    """Members join with other topologies: another one in the same epoch, a newer and an older
+    epoch."""
     topic, group = stage.topic(), new_group(stage)
     stage.send(join(group, "first", copying(topic, epoch=1)))
     stage.send(join(group, "other", copying(topic, "gone", epoch=1)))
@@ -168,6 +186,10 @@ def delayed(stage: Stage) -> None:
 
 @case("assignments that are some time apart")
 def apart(stage: Stage) -> None:
+    """The second member gets its tasks only when the assignment interval, 15 s, has passed.
+
+    The heartbeats within that time show the first assignment.
+    """
     group, topic = stage.name("g"), stage.topic(partitions=2)
     configure(
         stage,
@@ -181,6 +203,10 @@ def apart(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
+    """Heartbeats with epochs that are old, ahead, invalid or of no member.
+
+    The topic does not exist, so that there are no tasks.
+    """
     group = new_group(stage)
     stage.ask(join(group, "m", copying("gone")))
     stage.ask(join(group, "other", copying("gone")))
@@ -192,6 +218,7 @@ def epochs(stage: Stage) -> None:
 
 @case("tasks that cannot be")
 def wrong_tasks(stage: Stage) -> None:
+    """A member reports tasks that do not exist, or only a part of its three lists of tasks."""
     topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0, 7])))
@@ -205,6 +232,7 @@ def wrong_tasks(stage: Stage) -> None:
 
 @case("what a member says of itself")
 def metadata(stage: Stage) -> None:
+    """A member changes its client tags, rack and process id, one after the other."""
     topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     tags = [KeyValue("zone", "a"), KeyValue("cluster", "b")]
@@ -218,6 +246,10 @@ def metadata(stage: Stage) -> None:
 
 @case("endpoints")
 def endpoints(stage: Stage) -> None:
+    """Members report their endpoints for interactive queries and get those of the others.
+
+    A member that names the current endpoint epoch gets no list.
+    """
     topic, group = stage.topic(partitions=2), new_group(stage)
     first = stage.send(join(group, "first", copying(topic), user_endpoint=Endpoint("h", 1)))
     stage.send(
@@ -245,6 +277,10 @@ def endpoints(stage: Stage) -> None:
 
 @case("a shutdown of the application")
 def shutdown(stage: Stage) -> None:
+    """A member asks for the shutdown of the application; the others are told to shut down.
+
+    The request is forgotten once the group is empty.
+    """
     topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "first", copying(topic)))
     stage.send(join(group, "second", copying(topic)))
@@ -267,6 +303,7 @@ def leaving(stage: Stage) -> None:
 
 @case("a group of another kind")
 def classic(stage: Stage) -> None:
+    """A streams member joins a classic group and a consumer group, which do not allow it."""
     group = stage.name("g")
     create_stable_group(stage, group)
     stage.send(join(group, "m", copying("t")))

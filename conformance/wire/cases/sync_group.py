@@ -46,6 +46,7 @@ def unassigned(stage: Stage) -> None:
 
 @case("a wrong generation or member")
 def wrong(stage: Stage) -> None:
+    """SyncGroup with a wrong generation or an unknown or empty member id is refused."""
     group = stage.name("g")
     member = create_stable_group(stage, group)
     for generation in (0, 2, -1):
@@ -56,6 +57,8 @@ def wrong(stage: Stage) -> None:
 
 @case("while others join")
 def while_joining(stage: Stage) -> None:
+    """SyncGroup during a rebalance tells the member to rejoin, in the old and in the next
+    generation."""
     group = stage.name("g")
     member = start_rebalance(stage, group, "second")
     stage.send(sync(group, member.member_id))
@@ -66,6 +69,7 @@ def while_joining(stage: Stage) -> None:
 
 @case("a follower waits for the leader")
 def follower(stage: Stage) -> None:
+    """A follower's SyncGroup waits until the leader has sent the assignments."""
     group = stage.name("g")
     member = start_rebalance(stage, group, "second")
     stage.begin(join(group, member.member_id), 4, on="first")
@@ -111,6 +115,11 @@ def protocol(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
+    """A classic member of a consumer group syncs with right and wrong generations and protocols.
+
+    `c` is the classic member in generation 3, `m` uses the consumer protocol. After another member
+    has joined, `c` must rejoin first.
+    """
     topic, group = stage.topic(partitions=3), new_group(stage)
     create_mixed_group(stage, group, topic)
     for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):

@@ -33,6 +33,7 @@ IMPLICIT_SINCE = 12
 
 @case("transactional: partitions that are part of it, and others")
 def transactional(stage: Stage) -> None:
+    """Batches go to partitions of the transaction (0 and 2), to others, and out of sequence."""
     topic, other = stage.topic("t", 3), stage.topic("u", 3)
     producer = begin_transaction(stage, "txn", topic)
     for sequence in (0, 1, 1, 3):
@@ -44,6 +45,10 @@ def transactional(stage: Stage) -> None:
 
 @case("transactional: nothing was added")
 def transactional_first(stage: Stage) -> None:
+    """Batches go to partitions that were not added, with first and later sequence numbers.
+
+    From version 12 on this adds the partition to the transaction.
+    """
     topic, producer = stage.topic(partitions=3), create_producer(stage)
     for index, sequence in ((0, 0), (0, 1), (1, 5), (2, 2**31 - 1)):
         batches = {index: txn_batch(stage, producer, sequence)}
@@ -54,6 +59,7 @@ def transactional_first(stage: Stage) -> None:
 
 @case("transactional: other producers and ids")
 def transactional_others(stage: Stage) -> None:
+    """The batch has another producer id or epoch, and the request another transactional id."""
     topic = stage.topic()
     create_producer(stage)
     producer = begin_transaction(stage, "txn", topic)
@@ -74,6 +80,10 @@ def transactional_id(stage: Stage) -> None:
 
 @case("transactional: without an id the whole request is refused")
 def transactional_without_id(stage: Stage) -> None:
+    """One transactional batch without a transactional id has the whole request refused.
+
+    The request also has a plain batch and a partition that does not exist; acks=7 is invalid.
+    """
     topic, producer = stage.topic(partitions=2), create_producer(stage)
     batches: dict[int, Records | None] = {
         0: txn_batch(stage, producer),
@@ -96,6 +106,7 @@ def transactional_acks(stage: Stage) -> None:
 
 @case("transactional: several producers in a request")
 def several_producers(stage: Stage) -> None:
+    """One request has batches of two producers, or of two epochs of a producer."""
     topic = stage.topic(partitions=3)
     one, other = begin_transaction(stage, "one", topic), begin_transaction(stage, "other", topic)
     for second in (other, one.other(epoch=1)):
@@ -112,6 +123,10 @@ def several_producers(stage: Stage) -> None:
 
 @case("transactional: outside of the transaction while it is open")
 def outside(stage: Stage) -> None:
+    """A producer writes plain batches while its transaction is open, to both kinds of partitions.
+
+    Partition 0 was added to the transaction, partition 1 was not.
+    """
     topic = stage.topic(partitions=2)
     producer = begin_transaction(stage, "txn", topic)
     for index in (1, 0):
@@ -122,6 +137,7 @@ def outside(stage: Stage) -> None:
 
 @case("transactional: without a producer, and control")
 def odd_transactional(stage: Stage) -> None:
+    """Transactional batches without a producer id (-1), and a control batch, are refused."""
     topic = stage.topic(partitions=3)
     producer = begin_transaction(stage, "txn", topic)
     nobody = CaseProducer("", -1, -1)
@@ -136,6 +152,7 @@ def odd_transactional(stage: Stage) -> None:
 
 @case("transactional: after a new start of the producer")
 def fenced(stage: Stage) -> None:
+    """A producer that starts anew fences the earlier one, whose batches are then refused."""
     topic = stage.topic()
     producer = begin_transaction(stage, "txn", topic)
     stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
@@ -148,6 +165,7 @@ def fenced(stage: Stage) -> None:
 
 @case("transactional: after its end", until=ABORTABLE_AT)
 def after_its_end(stage: Stage) -> None:
+    """A producer writes after the end of its transaction: the next number and a repetition."""
     topic = stage.topic()
     producer = begin_transaction(stage, "txn", topic)
     stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
@@ -159,6 +177,7 @@ def after_its_end(stage: Stage) -> None:
 
 @case("transactional: the next one, in the same epoch", since=IMPLICIT_SINCE)
 def next_one(stage: Stage) -> None:
+    """A transaction begins in the epoch of the last one, and sequence numbers go on."""
     topic = stage.topic()
     producer = begin_transaction(stage, "txn", topic)
     for sequence, commit in enumerate((True, False)):
@@ -177,6 +196,7 @@ def transactional_internal(stage: Stage) -> None:
 
 @case("transactional: compressed, too large, broken")
 def transactional_codecs(stage: Stage) -> None:
+    """Transactional batches that are compressed, too large (more than 1000 bytes) or corrupt."""
     topic = stage.topic(configs={"max.message.bytes": "1000"})
     producer = begin_transaction(stage, "txn", topic)
     broken = txn_batch(stage, producer, 0, b"a")

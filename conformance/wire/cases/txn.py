@@ -49,6 +49,10 @@ def create_producer(stage: Stage, suffix: str = "txn") -> CaseProducer:
     producers: list[CaseProducer] = []
 
     def ready() -> bool:
+        """Ask for a producer id; return False while the coordinator is not ready.
+
+        Raise NotReady for any other error.
+        """
         reply = stage.ask(InitProducerIdRequest(name, TIMEOUT_MS))
         if reply.error_code == ErrorCode.NONE:
             producers.append(CaseProducer(name, reply.producer_id, reply.producer_epoch))

@@ -51,6 +51,7 @@ OFFSETS_AT = 9
 
 
 def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
+    """Read the group's offsets with and without `require_stable`, of two partitions and of all."""
     for stable_only in (False, True):
         request: OffsetFetchRequest = ask_offsets(group, topic, 0, 1)
         request.require_stable = stable_only
@@ -67,6 +68,7 @@ def _start_transaction(stage: Stage, group: str) -> CaseProducer:
 
 
 def _to_the_end(stage: Stage, *, by_commit: bool) -> None:
+    """Commit offsets in a transaction, end it, and read the offsets after each step."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.send(commit(group, topic, 2), 8)
     producer = _start_transaction(stage, group)
@@ -91,6 +93,7 @@ def aborted(stage: Stage) -> None:
 
 @case("a group that nobody has heard of")
 def new_group(stage: Stage) -> None:
+    """A transaction that commits to a new group is aborted; the offsets are read before and after."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
@@ -108,6 +111,7 @@ def not_added(stage: Stage) -> None:
 
 @case("producers that are others")
 def others(stage: Stage) -> None:
+    """Producers with a wrong epoch, producer id or transactional id cannot commit offsets."""
     group, topic = stage.name("g"), filled_topic(stage)
     create_producer(stage)
     producer = _start_transaction(stage, group)
@@ -133,6 +137,7 @@ def known(stage: Stage) -> None:
 
 @case("after the end of the transaction", until=4)
 def after_the_end(stage: Stage) -> None:
+    """After the end of the transaction offsets can be committed only in a new one."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
@@ -143,6 +148,10 @@ def after_the_end(stage: Stage) -> None:
 
 @case("by a member, in each state", since=MEMBERS_SINCE)
 def members(stage: Stage) -> None:
+    """A member commits in each state of a classic group, in the right and in wrong generations.
+
+    Unknown members and a commit without member follow.
+    """
     topic = filled_topic(stage)
     states: dict[str, Callable[..., object]] = {
         "awaits": join_first_member,
@@ -170,6 +179,7 @@ def members(stage: Stage) -> None:
 
 @case("static: the instance and another's", since=MEMBERS_SINCE)
 def static(stage: Stage) -> None:
+    """A static member commits with the right, another and no instance id."""
     group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
     member = create_stable_group(stage, group, instance=instance)
     producer = _start_transaction(stage, group)
@@ -194,6 +204,10 @@ def static(stage: Stage) -> None:
 
 @case("a member of a group that is not there", since=MEMBERS_SINCE)
 def no_group(stage: Stage) -> None:
+    """Members commit to a group that does not exist; -1 and an empty id mean no member.
+
+    The last group was also not added to the transaction.
+    """
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     for member_id, generation in (("m", 1), ("", 0), ("m", -1)):
@@ -205,6 +219,7 @@ def no_group(stage: Stage) -> None:
 
 @case("by members of a consumer group, in each epoch", since=MEMBERS_SINCE)
 def consumer_members(stage: Stage) -> None:
+    """Members of consumer groups in each state commit partitions 0 and 2 with each epoch."""
     topic = stage.topic(partitions=3)
     producer = create_producer(stage)
     for group in groups_in_each_state(stage, topic).values():
@@ -225,6 +240,7 @@ def consumer_members(stage: Stage) -> None:
 
 @case("by members of a streams group, in each epoch", since=MEMBERS_SINCE)
 def streams_members(stage: Stage) -> None:
+    """Members of a streams group commit in a transaction, with each epoch."""
     topic, group = stage.topic(partitions=2), streams_group.new_group(stage)
     streams_group.finish_handover(stage, group, topic)
     producer = create_producer(stage)
@@ -240,6 +256,7 @@ def streams_members(stage: Stage) -> None:
 
 @case("by nobody, to a consumer group", until=MEMBERS_SINCE - 1)
 def consumer_group(stage: Stage) -> None:
+    """Versions without member ids commit to consumer groups in each state."""
     topic = stage.topic(partitions=3)
     for suffix, group in groups_in_each_state(stage, topic).items():
         producer = create_producer(stage, suffix)
@@ -260,6 +277,8 @@ def metadata(stage: Stage) -> None:
 
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
+    """Offsets of missing topics and partitions are refused; those of an existing one are
+    pending."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     request = txn_commit(producer, group, topic)
@@ -273,6 +292,7 @@ def unknown(stage: Stage) -> None:
 
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
+    """A request commits a partition twice; the reads show which offset remains."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     request = txn_commit(producer, group, topic, 1)
@@ -318,6 +338,8 @@ def plain_and_abort(stage: Stage) -> None:
 
 @case("two transactions: who wrote last wins")
 def two_transactions(stage: Stage) -> None:
+    """Of two transactions that commit the same partition, the later write wins, not the later
+    end."""
     topic = filled_topic(stage)
     for suffix, order in (("first", (0, 1)), ("last", (1, 0))):
         group = stage.name(suffix)
@@ -332,6 +354,7 @@ def two_transactions(stage: Stage) -> None:
 
 @case("the offset is deleted before the end")
 def deleted(stage: Stage) -> None:
+    """OffsetDelete meets offsets that are pending in a transaction; the end is read afterwards."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     for partition in (0, 1):
@@ -345,6 +368,7 @@ def deleted(stage: Stage) -> None:
 
 @case("the group is deleted before the end")
 def group_deleted(stage: Stage) -> None:
+    """DeleteGroups meets a group that has only pending offsets; the commit follows."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
@@ -357,6 +381,7 @@ def group_deleted(stage: Stage) -> None:
 
 @case("no topics, no group")
 def empty(stage: Stage) -> None:
+    """A request without partitions, without topics and without a group id."""
     topic, producer = filled_topic(stage), create_producer(stage)
     add_group(stage, producer, stage.name("g"))
     request = txn_commit(producer, stage.name("g"), topic)

@@ -90,6 +90,10 @@ def allowed(stage: Stage) -> None:
 
 @case("downgrades, only validated", since=1)
 def downgrades(stage: Stage) -> None:
+    """Downgrades of each kind are validated: to levels below, at and above the current level.
+
+    Levels outside of the range that the broker supports, and an unknown feature, are tried too.
+    """
     for kind in DOWNGRADES:
         for level in (2, 1, 0, -1, 3):
             stage.send(validation_request((TRANSACTIONS, level, kind)))

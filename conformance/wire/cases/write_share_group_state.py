@@ -42,6 +42,10 @@ def epochs(stage: Stage) -> None:
 
 @case("batches that overlap, and a start that moves")
 def batches(stage: Stage) -> None:
+    """State batches overlap, and the start offset moves: batches before it disappear.
+
+    -1 leaves the start offset as it is.
+    """
     group, topic = start_reading(stage, 1, 10)
     for start, batches in (
         (10, [(10, 19, AVAILABLE, 1), (12, 14, ACKNOWLEDGED, 1), (18, 25, ARCHIVED, 2)]),
@@ -58,6 +62,8 @@ def batches(stage: Stage) -> None:
 
 @case("batches that cannot be")
 def odd(stage: Stage) -> None:
+    """State batches with reversed or negative offsets, unknown states or negative counts are
+    written."""
     group, topic = start_reading(stage)
     for state_batch in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
         stage.send(write(group, topic.id, state_batch, start=0))

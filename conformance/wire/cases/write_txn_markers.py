@@ -59,6 +59,7 @@ def nothing(stage: Stage) -> None:
 
 @case("a transaction that is open")
 def open_transaction(stage: Stage) -> None:
+    """A marker ends an open transaction, once by a commit and once by an abort."""
     topic, producer = stage.topic(partitions=2), create_producer(stage)
     for sequence, commit in enumerate((True, False)):
         append_batch(stage, producer, topic, sequence)
@@ -123,6 +124,7 @@ def unknown(stage: Stage) -> None:
 
 @case("many markers")
 def many(stage: Stage) -> None:
+    """A request has markers of two producers, for existing and missing partitions."""
     topic = stage.topic(partitions=3)
     one, other = create_producer(stage, "one"), create_producer(stage, "other")
     stage.send(
@@ -171,6 +173,10 @@ def absurd(stage: Stage) -> None:
 
 @case("the coordinators' own topics")
 def internal(stage: Stage) -> None:
+    """Markers are written to the offsets topic, with older and newer coordinator epochs.
+
+    The partition is derived from the case's prefix; 50 and -1 are no partitions of the topic.
+    """
     producer = _again(stage)
     partitions = [sum(stage.prefix.encode()) % 50]
     for by, epoch in ((0, 3), (0, 3), (-1, 3), (0, 2), (0, 4), (1, 4)):
