@@ -48,6 +48,7 @@ class _Pending:
     __slots__ = ("api_key", "correlation_id", "reply", "turn", "version")
 
     def __init__(self, correlation_id: int, api_key: int, version: int) -> None:
+        """`version` is the request's version; its reply is decoded in the same one."""
         self.correlation_id = correlation_id
         self.api_key = api_key
         self.version = version
@@ -66,6 +67,7 @@ class PeerConnection:
     def __init__(
         self, client: socket.socket | TlsTransport, peer_name: str, client_id: str
     ) -> None:
+        """`client` is connected; call `negotiate` before the first request."""
         self.peer_name = peer_name
         self.versions: dict[int, tuple[int, int]] = {}
         self.failure: PeerError | None = None
@@ -77,6 +79,7 @@ class PeerConnection:
         self._next_correlation_id = 0
         self._buffer = bytearray(_BUFFER_BYTES)
         self._filled = 0
+        # A frame that is larger than the buffer, while it is received.
         self._large: memoryview | None = None
         self._large_filled = 0
 
@@ -159,9 +162,15 @@ class PeerConnection:
     # -- sending
 
     async def _send(self, request: Request, version: int) -> _Pending:
+        """Sends a request and returns its entry in the queue of pending requests.
+
+        Raises PeerError.  If a request was sent in part, the connection is closed: the other broker
+        could not find the start of the next request.
+        """
         if self.failure is not None:
             raise self.failure
         api_key = api_key_of(request)
+        # Correlation ids are positive 32-bit numbers.
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         header = RequestHeader(
             request_api_key=api_key,
@@ -175,6 +184,7 @@ class PeerConnection:
             raise PeerError(self.peer_name, str(error)) from error
         frame = b"".join((_SIZE.pack(len(header) + len(body)), header, body))
         pending = _Pending(self._next_correlation_id, api_key, version)
+        # Before sending: the reply may arrive while this task still sends.
         self._pending.append(pending)
         try:
             await self._send_all(frame)
@@ -186,6 +196,10 @@ class PeerConnection:
         return pending
 
     async def _send_all(self, frame: bytes) -> None:
+        """Sends all bytes of a frame, waiting whenever the socket's buffer is full.
+
+        Raises OSError.
+        """
         sent = 0
         while True:
             try:
@@ -217,6 +231,10 @@ class PeerConnection:
             self._reading = False
 
     async def _receive(self) -> None:
+        """Waits for bytes from the socket and appends them to the buffer.
+
+        A frame that is too large for the buffer is received into its own.  Raises OSError.
+        """
         if self._large is not None:
             into = self._large[self._large_filled :]
         else:
@@ -261,6 +279,10 @@ class PeerConnection:
         return None
 
     def _match_reply(self, frame: memoryview) -> None:
+        """Decodes a reply and hands it to the oldest request without a reply.
+
+        Raises DecodeError if its correlation id is that of another request.
+        """
         if not self._pending:
             raise DecodeError("a reply without a request")
         pending = self._pending.popleft()
@@ -268,6 +290,7 @@ class PeerConnection:
         header, position = ResponseHeader.read(frame, response_header_version(api_key, version), 0)
         if header.correlation_id != pending.correlation_id:
             raise DecodeError("the reply to another request")
+        # A broker that does not know the version replies to ApiVersions in version 0.
         if api_key == ApiKey.API_VERSIONS:
             pending.reply = decode_api_versions(bytearray(frame), version, position)
         else:

@@ -61,6 +61,10 @@ class PeerLogin:
         )
 
     async def _begin(self, connection: PeerConnection) -> ClientExchange:
+        """Returns a new SASL exchange, by token if tokens are configured, or by password.
+
+        Raises PeerError, and closes the connection, if there is no token.
+        """
         if self._token is None:
             return self._by_password()
         try:
@@ -93,6 +97,11 @@ class PeerLogin:
     def _next(
         self, connection: PeerConnection, exchange: ClientExchange, token: bytes
     ) -> bytes | None:
+        """Returns the next token to send; None after the last one.
+
+        `token` is the other broker's.  If it is not valid, the connection is closed, and PeerError
+        raised.
+        """
         try:
             return exchange.respond(token)
         except SaslError as problem:

@@ -119,6 +119,10 @@ class Peer:
             self._connection = None
 
     def _live(self) -> PeerConnection | None:
+        """Returns the open connection; None if a new one has to be opened.
+
+        Closes a connection to a former address, and one whose login ends soon once no call uses it.
+        """
         connection = self._connection
         if connection is None or connection.failure is not None:
             return None
@@ -154,7 +158,12 @@ class Peer:
             return connection
 
     def _note_failure(self, failure: PeerError) -> None:
+        """Sets the pause before the next attempt to connect.
+
+        The pause doubles with each failure, up to reconnect.backoff.max.ms.
+        """
         limits = self._limits
+        # The limit of 16 keeps the number small; the maximum is reached long before.
         pause_ms = limits.reconnect_backoff_ms * 2 ** min(self._failures, 16)
         pause_ms = min(pause_ms, limits.reconnect_backoff_max_ms)
         self._not_before = trio.current_time() + pause_ms / 1000
@@ -163,6 +172,10 @@ class Peer:
         self._last_failure = failure
 
     async def _open(self, endpoint: Endpoint | None) -> PeerConnection:
+        """Returns a new connection, with API versions negotiated and logged in.
+
+        `endpoint` is None if the broker is not alive.  Raises PeerError.
+        """
         if endpoint is None:
             raise PeerError(self._peer_name(), "it is not a live broker of this cluster")
         peer_name = f"{self._peer_name()} at {endpoint.host}:{endpoint.port}"
@@ -180,6 +193,7 @@ class Peer:
             raise PeerError(peer_name, reason_of(error)) from error
         connection = PeerConnection(client, peer_name, self.client_id)
         try:
+            # One limit for ApiVersions and login together.
             with trio.move_on_after(self._limits.request_timeout_ms / 1000) as scope:
                 await connection.negotiate()
                 if self._log_in is not None:

@@ -102,8 +102,10 @@ class Peers:
         self._peers.clear()
 
     def _limits(self, role: Role) -> PeerLimits:
+        """Returns the timeouts and buffer size that the settings give for a kind of work."""
         config = self._settings.config
         request_timeout_ms = config.request_timeout_ms
+        # -1 leaves the size of the socket's buffer to the system.
         receive_buffer_bytes = -1
         if role is Role.FETCHER:
             request_timeout_ms = config.replica_socket_timeout_ms

@@ -30,6 +30,7 @@ class PeerTls:
         self._context()
 
     def _context(self) -> ssl.SSLContext:
+        """Returns a TLS context made from the present files.  Raises ConfigError."""
         config = self._config()
         listener = config.inter_broker_listener
         try:
@@ -52,6 +53,10 @@ class PeerTls:
 
 
 async def _shake_hands(transport: TlsTransport) -> None:
+    """Completes the TLS handshake of a client.  Raises OSError.
+
+    The handshake runs in a thread, because its cryptography would block the loop.
+    """
     while not transport.more:
         try:
             await trio.to_thread.run_sync(transport.tls.do_handshake)

@@ -26,6 +26,7 @@ class ReplicationContext:
     """
 
     def __init__(self, node: Node, broker_epoch: int = -1) -> None:
+        """Gives `node` its connections to the other brokers."""
         self._node = node
         self.node_id = node.node_id
         self.hosted = node.hosted

@@ -34,6 +34,7 @@ class FetchSessionClient:
     __slots__ = ("_epoch", "_id", "_is_full", "_next_partitions", "_partitions")
 
     def __init__(self) -> None:
+        """There is no session yet: the first request names all partitions."""
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._partitions: dict[Key, FetchPartition] = {}
@@ -91,6 +92,7 @@ class FetchSessionClient:
 
 
 def _by_topic(wanted: Mapping[Key, FetchPartition]) -> list[FetchTopic]:
+    """Returns the partitions of a Fetch request grouped by topic."""
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for (name, topic_id, _), data in wanted.items():
         topic = topics.get((name, topic_id))

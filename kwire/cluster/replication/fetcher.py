@@ -76,6 +76,7 @@ class FollowedPartition:
     )
 
     def __init__(self, partition: Partition) -> None:
+        """Records the partition's present leader epoch."""
         self.partition = partition
         self.key: Key = (partition.topic, partition.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
@@ -119,6 +120,10 @@ class ReplicaFetcher:
     def __init__(
         self, host: ReplicationContext, leader: int, number: int, quota: ReplicationQuota
     ) -> None:
+        """`number` tells apart fetchers of one leader; each has its own connection.
+
+        `quota` limits the bytes per second of all fetchers together.
+        """
         self.leader = leader
         self.number = number
         self._host = host
@@ -127,6 +132,7 @@ class ReplicaFetcher:
         self._session = FetchSessionClient()
         self._followed: dict[tuple[str, int], FollowedPartition] = {}
         self._changed = trio.Event()
+        # Holds for current brokers; set for the leader's Fetch version in each round.
         self._truncates_on_fetch = True
         self._missed_update = False
         """Whether this broker ignored a part of a response that the leader does not repeat."""
@@ -263,6 +269,10 @@ class ReplicaFetcher:
     # -- building the Fetch request
 
     def _request(self, version: int) -> FetchRequest:
+        """Returns a Fetch request without partitions, as a follower sends it.
+
+        Since version 15 the replica's id and broker epoch are in `replica_state`.
+        """
         config, host = self._host.config, self._host
         has_state = version >= REPLICA_STATE_SINCE
         return FetchRequest(
@@ -345,6 +355,10 @@ class ReplicaFetcher:
     def _truncation_by_epoch_end(
         self, followed: FollowedPartition, epoch: int, end_offset: int
     ) -> Truncation:
+        """Returns the truncation for the leader's end offset of an epoch.
+
+        If it is not final, the next round asks the leader about an earlier epoch.
+        """
         truncation = truncation_for_epoch_end(
             followed, followed.partition.high_watermark, epoch, end_offset
         )
@@ -429,6 +443,7 @@ class ReplicaFetcher:
             self._quota.record(size_bytes, self._host.now_ms())
 
     def _log_failed(self, followed: FollowedPartition, error: LogError) -> None:
+        """Handles a failed append or truncation: the partition is fetched again later."""
         self._missed_update = True
         log.error("Cannot copy %r from its leader: %s", followed, error)
         followed.last_request = None
@@ -474,6 +489,10 @@ class ReplicaFetcher:
             self._log_failed(followed, error)
 
     def _truncate_fully(self, partition: Partition, offset: int) -> None:
+        """Removes all records; the log then starts and ends at `offset`.
+
+        The leader has deleted all records that follow those of this log.
+        """
         log.warning(
             "The log of the leader of %s-%d starts at offset %d, after the log end offset here, %d."
             " Removing all records here and starting at the leader's log start offset.",
@@ -486,6 +505,11 @@ class ReplicaFetcher:
         partition.high_watermark = offset
 
     async def _truncate_to(self, followed: FollowedPartition, offset: int) -> None:
+        """Removes the records at `offset` and above, which the leader does not have.
+
+        The files are shortened in a thread.  Stops if the partition is no longer followed in this
+        epoch.
+        """
         partition = followed.partition
         key = (partition.topic, partition.index)
         if offset >= partition.log.log_end_offset:

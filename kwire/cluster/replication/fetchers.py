@@ -22,6 +22,7 @@ class ReplicaFetchers:
     def __init__(
         self, host: ReplicationContext, nursery: trio.Nursery, quota: ReplicationQuota
     ) -> None:
+        """`nursery` runs the fetchers; `quota` limits them together."""
         self._host = host
         self._quota = quota
         self._nursery = nursery
@@ -64,6 +65,7 @@ class ReplicaFetchers:
         return (0 if mixed == -(2**31) else abs(mixed)) % self._host.config.num_replica_fetchers
 
     def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
+        """Returns the fetcher `number` of a leader; starts it if it does not run."""
         fetcher_and_scope = self._fetchers.get((leader, number))
         if fetcher_and_scope is None:
             fetcher = ReplicaFetcher(self._host, leader, number, self._quota)

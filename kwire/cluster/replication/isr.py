@@ -63,6 +63,7 @@ class IsrProposal:
     __slots__ = ("isr", "leader_epoch", "members", "partition", "partition_epoch")
 
     def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        """`isr` is the proposed one; the epochs are the partition's present ones."""
         self.partition = partition
         self.isr = isr
         self.members = [
@@ -144,6 +145,10 @@ class IsrChanges:
         return self._apply(response, proposals)
 
     def _apply(self, response: AlterPartitionResponse, proposals: dict[_Key, IsrProposal]) -> bool:
+        """Applies the controller's response; returns whether it decided every proposal.
+
+        Proposals with another error, or without a result, are put into the queue again.
+        """
         undecided = dict(proposals)
         for topic in response.topics:
             for answer in topic.partitions:
@@ -172,6 +177,7 @@ class IsrChanges:
             self._unsent.setdefault(key, proposal)
 
     def _request(self, proposals: dict[_Key, IsrProposal]) -> AlterPartitionRequest:
+        """Returns the AlterPartition request for the proposals, by topic."""
         topics: dict[bytes, list[RequestPartitionData]] = {}
         for (topic_id, index), proposal in proposals.items():
             topics.setdefault(topic_id, []).append(
@@ -233,6 +239,10 @@ def settle(
 
 
 def _note_refused(proposal: IsrProposal, error: ErrorCode) -> None:
+    """Logs that the controller refused a proposal, and withdraws it if it is current.
+
+    After INELIGIBLE_REPLICA the leader treats followers more strictly; see `Leading.refused`.
+    """
     partition = proposal.partition
     log.info(
         "The controller refused an ISR change of %s-%d from %s to %s: %s.",

@@ -85,6 +85,11 @@ async def ask_ends(peer: Peer, node_id: int, partitions: Sequence[QueriedPartiti
 async def _offsets(
     peer: Peer, node_id: int, partitions: Sequence[QueriedPartition], timestamp: int
 ) -> dict[Key, tuple[ErrorCode, int]]:
+    """Asks the leader by ListOffsets for the offset of `timestamp` in each partition.
+
+    Returns error and offset by partition; those that the response does not have are left out.
+    Raises PeerError.
+    """
     topics: dict[str, ListOffsetsTopic] = {}
     for partition in partitions:
         name, _, index = partition.key

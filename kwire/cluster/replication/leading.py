@@ -43,6 +43,11 @@ class LeaderContext:
         is_eligible: Callable[[int], bool],
         lag_max_ms: int,
     ) -> None:
+        """`lag_max_ms` is replica.lag.time.max.ms.
+
+        `is_alive` and `is_eligible` take a broker id: whether the broker is in the metadata, and
+        whether it may join an ISR.
+        """
         self.changes = changes
         self.now_ms = now_ms
         self.is_alive = is_alive
@@ -64,6 +69,7 @@ class Leading:
     )
 
     def __init__(self, partition: Partition, context: LeaderContext) -> None:
+        """Starts without any follower's progress: each follower is in it once it fetches."""
         self._partition = partition
         self._context = context
         self._progress = FollowerProgress()
@@ -164,6 +170,10 @@ class Leading:
     # -- the ISR
 
     def _maybe_expand(self, follower: Follower) -> None:
+        """Proposes to add a follower to the ISR, if it has all committed records.
+
+        Does nothing while another proposal waits for the controller's answer.
+        """
         partition, broker_id = self._partition, follower.broker_id
         if (
             self.proposed is None

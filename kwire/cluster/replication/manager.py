@@ -81,6 +81,7 @@ class ReplicaManager:
     """See the module.  Each request is carried out before it is answered, without awaiting."""
 
     def __init__(self, host: ReplicationContext, nursery: trio.Nursery) -> None:
+        """`nursery` runs the fetchers, and the tasks that change ISRs and report failures."""
         self._host = host
         self._hosted = host.hosted
         self.quotas = ReplicationQuotas(host)
@@ -286,6 +287,11 @@ class ReplicaManager:
             self._hosted.on_leadership_change(partition)
 
     def _lead(self, partition: Partition, image: PartitionImage, *, new_leader: bool) -> None:
+        """Makes this broker the leader of a partition, in the leader epoch of `image`.
+
+        `new_leader`: it was not the leader in the epoch before.
+        """
+        # Without followers every record is committed as soon as it is in the log.
         if len(image.replicas) == 1:
             partition.leading = None
             partition.advance_high_watermark(partition.log.log_end_offset, 0)
@@ -310,11 +316,17 @@ class ReplicaManager:
         return StopReplicaResponse(error, answers)
 
     def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
+        """Stops a replica, and deletes its log if the controller requests it.
+
+        Returns an error, without any change, if the log is offline or the request is of an older
+        leader epoch.
+        """
         index = state.partition_index
         partition = self._hosted.get(topic, index)
         if partition is not None:
             if partition.log.offline:
                 return ErrorCode.KAFKA_STORAGE_ERROR
+            # Two values stand for "no epoch"; the request is then carried out in any epoch.
             named = state.leader_epoch not in (NO_LEADER_EPOCH, EPOCH_DURING_DELETE)
             if named and state.leader_epoch < partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
@@ -343,6 +355,10 @@ class ReplicaManager:
 def _states(
     request: LeaderAndIsrRequest,
 ) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:
+    """Yields topic name, topic id and state of each partition in `request`.
+
+    Old versions do not group partitions by topic, and have no topic ids.
+    """
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, topic.topic_id, state

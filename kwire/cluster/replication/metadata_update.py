@@ -74,6 +74,10 @@ def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> Clus
 
 
 def _by_topic(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, States]]:
+    """Yields topic name, topic id and partition states by index, for each topic in `request`.
+
+    Old versions do not group partitions by topic, and have no topic ids.
+    """
     for topic in request.topic_states:
         yield topic.topic_name, topic.topic_id, _by_index(topic.partition_states)
     named: dict[str, list[UpdateMetadataPartitionState]] = {}
@@ -105,6 +109,7 @@ def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
+    """Returns the metadata of a partition; of one that is being deleted, an unknown state."""
     if state.leader == LEADER_DURING_DELETE:
         return _UNKNOWN_PARTITION
     return PartitionImage(

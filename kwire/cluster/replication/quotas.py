@@ -31,6 +31,7 @@ class ReplicationQuotas:
     __slots__ = ("_host", "follower", "leader")
 
     def __init__(self, host: ReplicationContext) -> None:
+        """Makes both quotas with the limits in the present configs."""
         self._host = host
         windows = host.config.replication_quota_window_num
         window_s = host.config.replication_quota_window_size_seconds

@@ -119,6 +119,10 @@ class ChangeLog:
             self._file = -1
 
     def _append(self, line: bytes) -> None:
+        """Appends a line and syncs the file to disk.
+
+        Raises OSError; the file is then closed, and ends before the line if the disk permits.
+        """
         try:
             _write_all(self._file, line)
             self._files.fsync(self._file)
@@ -163,6 +167,10 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
+    """Yields the lines of a snapshot: a head, then the changes that create the image.
+
+    The head says how many lines follow, so that a reader notices a snapshot that is cut off.
+    """
     changes = _changes_to(image)
     groups = range(0, len(changes), _TOPICS_A_LINE)
     yield _line(

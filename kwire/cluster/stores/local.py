@@ -84,6 +84,10 @@ class LocalStore:
         files: Files | None = None,
         first: Sequence[Change] = (),
     ) -> None:
+        """Opens the file `path`, or creates it with `first` as its first changes.
+
+        `cluster_id` is that of a new cluster; None makes one up.  Raises StoreError.
+        """
         self._path = path
         self._writing = trio.Lock()
         self._watchers: list[Watcher] = []
@@ -105,6 +109,11 @@ class LocalStore:
         return self._image
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        """Applies the changes and returns once they are on disk and published.
+
+        Commits that arrive during a write wait in a queue, and share the next write.  Raises
+        Conflict, StoreError.
+        """
         if self._closed:
             raise StoreError(f"the metadata file {self._path} is closed: the broker is stopping")
         try:
@@ -123,6 +132,7 @@ class LocalStore:
         # A cancelled caller does not cancel its commit: later commits build on it.
         with trio.CancelScope(shield=True):
             async with self._writing:
+                # The caller that held the lock before may have written this commit too.
                 if not commit.is_done:
                     await self._write_queue()
             self._close_when_idle()

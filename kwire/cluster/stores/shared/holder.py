@@ -48,6 +48,10 @@ async def _hold(
     on_ready: Callable[[], None],
     first: Sequence[Change],
 ) -> None:
+    """Serves the metadata in `folder` until a stop signal, or the end of standard input.
+
+    `first` has the changes that a new file starts with.  Calls `on_ready` once brokers can connect.
+    """
     store = LocalStore(folder / FILE_NAME, first=first)
     try:
         with trio.socket.from_stdlib_socket(listening) as accepting:

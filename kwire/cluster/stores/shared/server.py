@@ -52,10 +52,12 @@ class StoreServer:
     """Shares `store` with the brokers that connect to a Unix socket."""
 
     def __init__(self, store: LocalStore, image: ClusterImage) -> None:
+        """`image` is the present image of `store`."""
         self.store = store
         self.image = image
         """The latest image that was sent to all members."""
         self.controller: MemberConnection | None = None
+        # Partitions name the last controllers: a new one must have a larger epoch.
         self.controller_epoch = max(
             (
                 state.controller_epoch
@@ -66,6 +68,7 @@ class StoreServer:
         )
         self._members: list[MemberConnection] = []
         self._departure = trio.Event()
+        # Each registration changes the version, so epochs are larger than those before a restart.
         self._next_broker_epoch = image.version + 1
         store.watch(self._published)
 
@@ -88,12 +91,17 @@ class StoreServer:
         await trio.serve_listeners(self._serve_connection, [listener])
 
     async def _serve_connection(self, stream: trio.abc.Stream) -> None:
+        """Serves one broker until it disconnects, then unregisters it.
+
+        The broker first receives a snapshot of the metadata, then all changes.
+        """
         member = MemberConnection(self, stream)
         member.send_lines(_snapshot(self.image))
         self._members.append(member)
         try:
             await member.run()
         finally:
+            # The broker leaves the metadata even if the server is stopping.
             with trio.CancelScope(shield=True):
                 await self._unregister(member)
             self._members.remove(member)
@@ -162,6 +170,7 @@ class MemberConnection:
     """The connection of one broker; `broker_id` is None until the broker registers."""
 
     def __init__(self, server: StoreServer, stream: trio.abc.Stream) -> None:
+        """The broker is not registered yet."""
         self.broker_id: int | None = None
         self.is_leaving = False
         self.gone = trio.Event()
@@ -199,6 +208,7 @@ class MemberConnection:
             nursery.cancel_scope.cancel()
 
     async def _answer(self, request: JsonObject) -> None:
+        """Handles a request and sends the answer, or the Conflict or error."""
         try:
             answer = await self._handle(request)
         except Conflict as conflict:
@@ -238,6 +248,11 @@ class MemberConnection:
         return {}
 
     async def _register(self, request: JsonObject) -> None:
+        """Registers the broker, with a new broker epoch.
+
+        Waits for the end of an earlier process with the same node.id that is leaving.  Raises
+        StoreError if the other process is not leaving.
+        """
         change = decode(request["broker"])
         assert isinstance(change, RegisterBroker)
         broker = change.broker

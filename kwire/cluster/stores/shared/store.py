@@ -46,6 +46,7 @@ class SharedStore:
     can_register_again = False
 
     def __init__(self, stream: trio.SocketStream) -> None:
+        """`stream` is connected to the holder; the image is empty until it sends one."""
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._stream = stream
         self._outbox = LineSender()
@@ -82,6 +83,10 @@ class SharedStore:
         self._watchers.append(watcher)
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        """Has the holder commit the changes; returns the image that has them.
+
+        Raises Conflict, StoreError; Fenced if this broker is no longer the controller.
+        """
         answer = await self._ask(
             {"ask": "commit", "epoch": self._epoch, "changes": [*map(encode, changes)]}
         )
@@ -186,6 +191,7 @@ class SharedStore:
             raise StoreError("the process that holds the metadata ended before it sent all of it")
 
     def _changed(self, changes: Sequence[Change], version: int) -> None:
+        """Applies the changes that the holder has committed, and calls the watchers."""
         before = self._image
         self._image = apply_all(before, changes).with_version(version)
         delta = delta_of(before, self._image, changes)

@@ -44,6 +44,7 @@ class AclFollower:
     """See the module.  The caller holds the store's turn; all methods raise StoreError."""
 
     def __init__(self, store: ImageStore) -> None:
+        """Each pattern type (literal, prefixed) has its own folder of notifications."""
         self._store = store
         self._notifications = {
             pattern_type: Notifications(store.session, folder)
@@ -83,6 +84,10 @@ class AclFollower:
     async def _read_changed(
         self, pattern_type: PatternType, contents: list[tuple[str, bytes]]
     ) -> None:
+        """Reads the access lists of the patterns that the notifications name.
+
+        `contents` has path and content of each.  A damaged one is logged and skipped.
+        """
         changed: dict[ResourcePattern, None] = {}
         for path, content in contents:
             try:

@@ -87,6 +87,7 @@ def change_path(pattern: ResourcePattern) -> str:
 
 
 def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
+    """Returns the content of the znode that has all entries of one resource pattern."""
     acls = [
         {
             "principal": entry.principal,
@@ -113,6 +114,7 @@ def decode_acls(content: bytes) -> frozenset[AccessControlEntry]:
 
 
 def _entry(fields: dict[str, Any]) -> AccessControlEntry:
+    """Returns one entry of a znode.  Raises ValueError, LookupError or TypeError if damaged."""
     principal, host = fields["principal"], fields["host"]
     if not isinstance(principal, str) or ":" not in principal or not isinstance(host, str):
         raise ValueError(f"{fields!r} is not an access control entry")

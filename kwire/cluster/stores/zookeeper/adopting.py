@@ -117,6 +117,10 @@ async def adopt(
 
 
 async def _planned(session: ZooKeeperSession, image: ClusterImage, broker_id: int) -> Adoption:
+    """Returns what to write: the parts of `image` that ZooKeeper does not have.
+
+    Raises CannotAdopt if ZooKeeper has another cluster's or other values, or a running broker.
+    """
     adoption = Adoption()
     known = await session.get(znodes.CLUSTER_ID)
     if known is None:
@@ -204,6 +208,10 @@ async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAc
 
 
 async def _tokens(session: ZooKeeperSession, image: ClusterImage) -> list[SetToken]:
+    """Returns the delegation tokens that ZooKeeper does not have.
+
+    Raises CannotAdopt if one of them differs there.
+    """
     ids = sorted(image.tokens)
     paths = [token_znodes.token_path(token_id) for token_id in ids]
     wanted = []
@@ -227,6 +235,11 @@ def _decoded(path: str, content: bytes, decode: Callable[[bytes], Decoded]) -> D
 async def _topics(
     session: ZooKeeperSession, image: ClusterImage, broker_id: int
 ) -> list[TopicImage]:
+    """Returns the topics that have to be written.
+
+    A topic counts as written once the state of its last partition is there.  Raises CannotAdopt if
+    ZooKeeper has another topic of a name, or a partition has other replicas than this broker.
+    """
     names = sorted(image.topics)
     present = await session.get_all([znodes.topic_path(name) for name in names])
     for name, znode in zip(names, present, strict=True):
@@ -256,6 +269,10 @@ def _last_state(topic: TopicImage) -> str:
 
 
 async def _write_identity(session: ZooKeeperSession, adoption: Adoption, broker_id: int) -> None:
+    """Writes the cluster id, the folders that all brokers need, and the next producer id.
+
+    Raises CannotAdopt if another broker has created a cluster meanwhile, and StoreError.
+    """
     await session.make_root()
     if adoption.cluster_id is not None:
         await session.make_path(znodes.CLUSTER_ID.rpartition("/")[0])

@@ -105,6 +105,10 @@ def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
 
 
 def _tls(settings: ZooKeeperSettings) -> ZooKeeperTls | None:
+    """Returns the TLS settings; None if TLS is off.
+
+    Raises ConfigError for formats other than PEM.
+    """
     if not settings.zookeeper_ssl_client_enable:
         return None
     for name, kind in (

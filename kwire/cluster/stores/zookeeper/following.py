@@ -127,6 +127,7 @@ class ZooKeeperFollower:
     """See the module.  The caller of `read` and of the other reading methods holds the turn."""
 
     def __init__(self, store: FollowedStore, turn: trio.Lock, config: ZooKeeperConfig) -> None:
+        """`turn` is the store's lock: its holder may read, write and publish."""
         self._store = store
         self._access_followers: list[AclFollower | TokenFollower] = []
         if config.has_acls:
@@ -135,6 +136,7 @@ class ZooKeeperFollower:
             self._access_followers.append(TokenFollower(store))
         self._session = store.session
         self._turn = turn
+        # Subjects that have changed and have to be read.
         self._marks: set[str] = set()
         self._late: set[str] = set()
         """Marked subjects that are not read before `_list_due_at` (trio's clock)."""
@@ -226,6 +228,10 @@ class ZooKeeperFollower:
     # -- subjects of every broker
 
     async def _read_controller(self) -> None:
+        """Publishes who is the controller.
+
+        If it is another broker, or another session's, this broker's own term ends.
+        """
         store = self._store
         controller_id, epoch, owner = await reading.controller(self._session)
         if store.is_controller and not store.is_own_term(controller_id, epoch, owner):
@@ -236,6 +242,7 @@ class ZooKeeperFollower:
             store.report(ControllerGone())
 
     async def _read_brokers(self) -> None:
+        """Publishes the brokers that are registered now."""
         registered = await reading.brokers(self._session)
         image = self._store.image  # after the await: the term may have ended meanwhile
         changes: list[Change] = []
@@ -337,6 +344,10 @@ class ZooKeeperFollower:
         return read
 
     async def _read_topics(self, names: Sequence[str]) -> None:
+        """Publishes the present state of topics; those that are gone are removed.
+
+        Raises Fenced if this broker's term has ended.
+        """
         store = self._store
         read = await self._topics(names)
         new = [name for name, topic in read.items() if topic and name not in store.image.topics]
@@ -347,6 +358,7 @@ class ZooKeeperFollower:
         image, config_changes = with_configs(image, configs)
         store.publish(image, [*changes, *config_changes])
         if changes and self._reported_reassignments:
+            # A finished reassignment is removed from the request.
             self.mark(znodes.REASSIGN_PARTITIONS)
 
     async def read_again(self, changes: Iterable[Change]) -> None:
@@ -377,6 +389,10 @@ class ZooKeeperFollower:
             await self._read_deletions()
 
     async def _read_deletions(self) -> None:
+        """Publishes which topics are to be deleted.
+
+        Requests to delete topics that do not exist are removed.  Raises Fenced.
+        """
         store, folder = self._store, znodes.DELETE_TOPICS
         names = await self._session.children(folder, watch=True)
         known = frozenset(name for name in names if name in store.image.topics)
@@ -428,6 +444,7 @@ class ZooKeeperFollower:
         await self._read_reassignments()
 
     async def _read_elections(self) -> None:
+        """Reports the preferred elections that a tool requests, and removes them."""
         path = znodes.PREFERRED_ELECTION
         znode = await self._watched(path)
         if znode is None:
@@ -438,6 +455,10 @@ class ZooKeeperFollower:
         await self._remove([path])
 
     async def _read_isr_changes(self) -> None:
+        """Reads the topics whose leaders have changed an ISR.
+
+        Leaders of old versions write the ISR themselves and notify the controller.
+        """
         notifications = await self._notifications(znodes.ISR_CHANGES)
         places = [place for path, content in notifications for place in _places(path, content)]
         known = self._store.image.topics
@@ -449,6 +470,7 @@ class ZooKeeperFollower:
         await self._remove([path for path, _ in notifications])
 
     async def _read_log_dir_events(self) -> None:
+        """Reports the brokers that have a failed log directory."""
         notifications = await self._notifications(znodes.LOG_DIR_EVENTS)
         ids: dict[int, None] = {}
         for path, content in notifications:

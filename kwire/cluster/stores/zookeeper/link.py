@@ -60,6 +60,10 @@ class KazooReply:
         self._link.hand_over(self.settle, None, error)
 
     def settle(self, value: object, error: Exception | None) -> None:
+        """Sets the result or the error; only the first call counts.
+
+        A connection that is lost fails all its requests, so a second call may follow.
+        """
         if self._done:
             return
         self._done = True
@@ -166,6 +170,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no ty
         self._sent: deque[float] = deque()
 
     def _connect(self, *where: Any) -> tuple[float, float]:  # noqa: ANN401 - kazoo's
+        """Connects, and notes the session timeout and when ZooKeeper was last heard.
+
+        Returns kazoo's read timeout and connect timeout in ms.  A server that is too slow gets
+        twice the time at the next attempt.
+        """
         began_at = time.monotonic()
         try:
             read_timeout_ms, connect_timeout_ms = super()._connect(*where)
@@ -188,6 +197,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no ty
         super()._submit(request, timeout, xid)
 
     def _read_socket(self, read_timeout: float) -> object:
+        """Reads one reply or event, and updates `heard_at` if it answers a request.
+
+        Kazoo reports neither, so the request's queue and the ping flag are compared before and
+        after.
+        """
         pinged, pending = self.ping_outstanding.is_set(), len(self.client._pending)
         result = super()._read_socket(read_timeout)
         answered = len(self.client._pending) < pending
@@ -209,6 +223,10 @@ class KazooLink:
         on_state: Callable[[KazooLink, str, int], None],
         on_znode: Callable[[str], None],
     ) -> None:
+        """`on_state` gets kazoo's state and the session id; `on_znode` a watch's path.
+
+        Both are called on the trio loop.
+        """
         self._token = trio.lowlevel.current_trio_token()
         self._handed: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self.outstanding: set[KazooReply] = set()

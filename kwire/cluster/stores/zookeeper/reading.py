@@ -190,6 +190,7 @@ async def _states(
 def _state(
     name: str, index: int, content: bytes, version: int, assignment: znodes.ReplicaAssignment
 ) -> PartitionImage:
+    """Returns the state of a partition; of a damaged znode, one without leader and ISR."""
     try:
         return znodes.decode_state(content, version, assignment)
     except _DAMAGED as problem:

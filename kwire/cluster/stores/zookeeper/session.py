@@ -84,6 +84,7 @@ class ZooKeeperSession:
         on_state: Callable[[SessionState], None],
         on_znode: Callable[[str], None],
     ) -> None:
+        """`on_state` gets each new state; `on_znode` the path of a watch that fires."""
         self._config = config
         self._root = config.chroot
         self._on_state, self._on_znode = on_state, on_znode
@@ -148,6 +149,10 @@ class ZooKeeperSession:
         return self._link.expires_at() - time.monotonic()
 
     def _on_link_state(self, link: KazooLink, kazoo_state: str, session_id: int) -> None:
+        """Sets the session's state after an event of kazoo.
+
+        Events of an earlier link, and those after `close`, are ignored.
+        """
         if link is not self._link or self.state is SessionState.CLOSED:
             return
         if kazoo_state == "CONNECTED":
@@ -221,6 +226,11 @@ class ZooKeeperSession:
     async def _ask_all(
         self, paths: Sequence[str], ask: Callable[[KazooLink, str], KazooReply]
     ) -> list[Any]:
+        """Returns the replies to a read of each path, in order.
+
+        Sends up to IN_FLIGHT_MAX reads at a time.  After a lost connection it repeats only the
+        reads without a reply.  Raises StoreError.
+        """
         answers: list[Any] = []
         while len(answers) < len(paths):
             link = await self.connected()
@@ -331,6 +341,11 @@ class ZooKeeperSession:
         return await self._make(self.create(path, content))
 
     async def _make(self, creation: Create) -> bool:
+        """Creates a znode; returns False if it exists.  Raises StoreError.
+
+        After a lost reply it tries again.  If the first attempt did create the znode, the result is
+        then False.
+        """
         while True:
             try:
                 await self.multi([creation])

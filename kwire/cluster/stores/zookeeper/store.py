@@ -96,6 +96,7 @@ class ZooKeeperStore:
     def __init__(
         self, config: ZooKeeperConfig, broker_id: int, now_ms: Callable[[], int] = wall_clock_ms
     ) -> None:
+        """`now_ms` is the clock for times that are written; tests replace it."""
         self._broker_id = broker_id
         self._now_ms = now_ms
         self._config = config
@@ -154,6 +155,10 @@ class ZooKeeperStore:
         return self.term is not None
 
     def is_own_term(self, controller_id: int, epoch: int, session_id: int) -> bool:
+        """Returns whether the controller in ZooKeeper is this broker in its term.
+
+        The znode must belong to the present session: one of an earlier session is about to go.
+        """
         term = self.term
         return (
             term is not None
@@ -287,6 +292,10 @@ class ZooKeeperStore:
         return stat.czxid, None
 
     async def log_dir_failed(self) -> None:
+        """Notifies the controller that a log directory of this broker failed.
+
+        Raises StoreError.
+        """
         session = self.session
         content = znodes.encode_log_dir_event(self._broker_id)
         while True:
@@ -301,11 +310,13 @@ class ZooKeeperStore:
             return
 
     async def campaign(self) -> bool:
+        """Tries to become the controller; returns whether this broker is it now."""
         await self._loaded.wait()
         async with self._turn:
             if self.term is not None:
                 return True
             if not await self._elected():
+                # Another broker won: read which, and watch its znode.
                 await self._follower.read({znodes.CONTROLLER})
                 return False
             return await self._begin_term()
@@ -363,6 +374,10 @@ class ZooKeeperStore:
         return self.is_controller
 
     async def resign(self) -> None:
+        """Ends this broker's term as the controller, so that another is elected.
+
+        The fence makes ZooKeeper refuse the deletion if the znode is another controller's by now.
+        """
         async with self._turn:
             if self.term is None:
                 return
@@ -384,6 +399,11 @@ class ZooKeeperStore:
         return self.session.check(znodes.CONTROLLER_EPOCH, self.term.version)
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        """Writes the changes to ZooKeeper in steps; returns the image that has them.
+
+        A conflict with another writer's change is resolved by another try if the change is still
+        possible.  Otherwise raises Conflict, which says how many changes were made.
+        """
         await self._loaded.wait()
         async with self._turn:
             made = 0
@@ -487,6 +507,7 @@ class ZooKeeperStore:
         return bool(await self.session.children(znodes.TOPICS))
 
     async def allocate_producer_ids(self, count: int) -> range:
+        """Returns the next `count` producer ids, for this broker only."""
         await self._loaded.wait()
         path = znodes.PRODUCER_ID_BLOCK
         while True:

@@ -165,6 +165,10 @@ class StepWriter:
         children: Mapping[str, Sequence[str]],
         knows_topics: bool,
     ) -> None:
+        """`versions` are those of the znodes before the commit; they are copied.
+
+        `fence` makes the operation that fails once this broker is not the controller any more.
+        """
         self._session, self._image = session, image
         self._fence, self._knows_topics = fence, knows_topics
         self._children = {name: set(folders) for name, folders in children.items()}
@@ -262,6 +266,11 @@ class StepWriter:
     def _altered_state(
         self, change: AlterPartition, coming: Sequence[Change]
     ) -> Iterator[list[ZnodeOperation]]:
+        """Yields the operations that write a partition's new state.
+
+        `coming` has the later changes of the commit: the topic's replicas are in one znode, so they
+        are written once, with all changes.
+        """
         topic, state = self._image.topics[change.topic], change.state
         before = topic.partitions[change.index]
         group = []
@@ -294,6 +303,11 @@ class StepWriter:
         return self._session.set_data(path, znodes.encode_topic(topic), version)
 
     def _topic_deletion(self, name: str) -> Iterator[list[ZnodeOperation]]:
+        """Yields the groups of operations that delete a topic.
+
+        Each partition is a group of its own; the last one deletes the topic, its configs and the
+        request to delete it.  An interrupted deletion can thus be continued.
+        """
         session = self._session
         for index in sorted(self._children.get(name, ())):
             path = f"{znodes.partitions_path(name)}/{index}"
@@ -314,6 +328,7 @@ class StepWriter:
         return int(index) < len(states) and states[int(index)].partition_epoch >= 0
 
     def _configured(self, key: ResourceKey, configs: Mapping[str, str]) -> ZnodeOperation:
+        """Returns the operation that creates or replaces the configs of a resource."""
         path, content = znodes.config_path(key), znodes.encode_configs(configs)
         version = self._versions.configs.get(key)
         self._note(key, 0 if version is None else version + 1)
@@ -328,6 +343,7 @@ class StepWriter:
         return self._session.set_data(path, content, expected_epoch)
 
     def _config_change(self, key: ResourceKey, configs: Mapping[str, str]) -> list[ZnodeOperation]:
+        """Returns the operations that write configs and notify all brokers."""
         group = [self._configured(key, configs)]
         if key[0] == TOPIC_RESOURCE:
             # Only the controller's image has topics; ZooKeeper checks that the topic exists.

@@ -132,6 +132,11 @@ def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImag
 
 
 def _endpoint(text: str, protocols: Mapping[str, str] | None) -> Endpoint:
+    """Returns the endpoint of a listener address, such as "PLAINTEXT://host:9092".
+
+    `protocols` has the security protocol of each listener; None in registrations of old brokers.
+    Raises ValueError, LookupError.
+    """
     listener, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon:
@@ -249,6 +254,10 @@ def encode_topic(topic: TopicImage) -> bytes:
 
 
 def decode_topic(content: bytes) -> TopicZnode:
+    """Returns topic id and replica assignments from the content of a topic's znode.
+
+    The id is None if an old broker created the topic.  Raises an error if the content is damaged.
+    """
     fields = _object(content)
     adding, removing = fields.get("adding_replicas") or {}, fields.get("removing_replicas") or {}
     assignments = {
