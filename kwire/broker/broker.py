@@ -59,6 +59,10 @@ class Broker:
     def __init__(
         self, config: BrokerConfig, store: MetadataStore, logs: LogManager, cluster_id: str
     ) -> None:
+        """Build a broker's services; nothing is loaded or served yet.
+
+        `store` has the cluster's metadata, `logs` the log directories of this broker.
+        """
         settings, metadata = LiveSettings(config), MetadataCache(cluster_id)
         self.node = Node(settings, metadata, logs, store, Timers(), self.now_ms)
         self.settings = settings
@@ -156,6 +160,10 @@ class Broker:
     # -- changes of the metadata, and lost storage
 
     def _follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Apply a change of the metadata to configs, ACLs and delegation tokens.
+
+        It is called for every new image, with its `delta` to the image `before`.
+        """
         if self._views is not None:
             self._views.follow(before, image, delta)
         if delta.configs:

@@ -50,6 +50,10 @@ class ConfigFollower:
         broker.membership.configs_changed(changed)
 
     def _apply_own(self, everyone: ResourceKey, own: ResourceKey) -> None:
+        """Apply the dynamic configs of this broker: the cluster's defaults, then its own.
+
+        Invalid ones are logged, and the old ones stay.
+        """
         settings, image = self._broker.settings, self._broker.image
         try:
             settings.config = settings.static_config.with_dynamic(
@@ -70,6 +74,10 @@ class ConfigFollower:
             telemetry.follow(changed)
 
     def _apply_quotas(self, changed: Collection[ResourceKey]) -> None:
+        """Apply the changed quotas; the first one begins their enforcement.
+
+        Without quotas nothing is imported or measured.
+        """
         if self.quotas is not None:
             self.quotas.follow(self._broker.image)
             return

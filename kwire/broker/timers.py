@@ -71,6 +71,7 @@ class Timers:
     """
 
     def __init__(self) -> None:
+        """Begin without timers; `run` fires them."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._ticket = count()
         self._sleep: trio.CancelScope | None = None
@@ -93,6 +94,10 @@ class Timers:
         return self.at(self.now_ms() + delay_ms, callback)
 
     def _queue(self, timer: Timer, when_ms: float) -> None:
+        """Put the timer on the heap for `when_ms`, and shorten the sleep if it is the next one.
+
+        A ticket number orders timers of the same time.
+        """
         timer._queued = when_ms
         heapq.heappush(self._heap, (when_ms, next(self._ticket), timer))
         if self._heap[0][2] is timer:

@@ -61,6 +61,10 @@ class AclEntryFilter(NamedTuple):
                 yield pattern, entries
 
     def _matches_pattern(self, pattern: ResourcePattern) -> bool:
+        """Return whether the filter selects the resource pattern.
+
+        The filter type MATCH also finds prefixes and `*` that cover the name.
+        """
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
         if self.pattern_type == PatternType.MATCH:
@@ -70,6 +74,7 @@ class AclEntryFilter(NamedTuple):
         return self.name in (None, pattern.name)
 
     def _matches_entry(self, entry: AccessControlEntry) -> bool:
+        """Return whether the filter selects the entry; None and ANY select all."""
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -93,6 +98,7 @@ def check_new(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
 
 
 def _problem(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
+    """Return Kafka's message if the ACL is invalid, else None."""
     if pattern.resource_type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not pattern.name:

@@ -96,6 +96,7 @@ class Authority:
         rules: AclAuthorizer,
         check_new: Callable[[ResourcePattern, AccessControlEntry], None] = check_new,
     ) -> None:
+        """Decide by `rules`; `check_new` replaces the check of new ACLs."""
         self.rules = rules
         self.check_new = check_new
         """Raises Refusal if a new entry is invalid."""

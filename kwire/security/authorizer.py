@@ -66,6 +66,10 @@ class AclAuthorizer:
     def __init__(
         self, super_users: Iterable[str] = (), *, allow_everyone_if_no_acl_found: bool = False
     ) -> None:
+        """Begin without ACLs; `super_users` are principals such as `User:admin`.
+
+        The default for resources without an ACL is to deny.
+        """
         self.super_users = frozenset(super_users)
         self._default = ALLOWED_BY_DEFAULT if allow_everyone_if_no_acl_found else DENIED_BY_DEFAULT
         self._acls: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
@@ -102,6 +106,11 @@ class AclAuthorizer:
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> Ruling:
+        """Return whether the operation is allowed, and the rule that decides.
+
+        A denying entry wins over all allowing ones. Allowing one operation may imply another (READ
+        implies DESCRIBE), but denying does not.
+        """
         if principal in self.super_users:
             return SUPER_USER
         implied_by = IMPLIED_BY.get(operation, frozenset[int]())

@@ -98,6 +98,10 @@ def _mechanism(
     find: FindAccount,
     sources: KeySources | None,
 ) -> Mechanism:
+    """Return the mechanism of a listener by its name; raises ConfigError.
+
+    `find` finds SCRAM accounts. `sources` shares the signing keys of OAUTHBEARER between listeners.
+    """
     settings = security_of(config, listener, name)
     check_no_java(settings, listener, name)
     if name == PLAIN:
@@ -146,6 +150,7 @@ def _oauthbearer(
 
 
 def _unsecured_tokens(listener: str, module: LoginModule) -> Validate:
+    """Return a check of unsigned OAUTHBEARER tokens, and warn of it; raises ConfigError."""
     try:
         rules = UnsecuredRules.of(module.options)
     except ValueError:

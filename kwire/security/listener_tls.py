@@ -65,6 +65,7 @@ class ListenerTls:
     """
 
     def __init__(self, config: BrokerConfig, listener: str, security_protocol: str) -> None:
+        """Read the certificates and TLS settings of the listener; raises ConfigError."""
         self._listener = listener
         self._protocol = security_protocol
         self.options = tls_options(config, listener, security_protocol)
@@ -122,6 +123,10 @@ class ListenerTls:
             self._check_names(new_certificate, old_certificate)
 
     def _check_names(self, new: x509.Certificate, old: x509.Certificate) -> None:
+        """Raise ConfigError if a reloaded certificate changes its subject or loses names.
+
+        `ssl.allow.dn.changes` and `ssl.allow.san.changes` permit that.
+        """
         if not self._may_change_name and new.subject != old.subject:
             raise ConfigError(
                 "Keystore DistinguishedName does not match: "

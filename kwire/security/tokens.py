@@ -36,6 +36,7 @@ class TokenBook:
         """By mechanism and token id; made at the first login with the token, as it takes 3 ms."""
 
     def follow(self, tokens: Tokens) -> None:
+        """Apply changed delegation tokens; None removes a token with its credentials."""
         for token_id, token in tokens.items():
             if token is not None:
                 self._tokens[token_id] = token

@@ -117,6 +117,11 @@ async def _run_until_stopped(
     metadata: Path | None,
     running: Callable[..., Awaitable[None]],
 ) -> None:
+    """Run the broker until a signal, or the end of standard input, stops it.
+
+    `running` starts and serves the broker; `on_ready` is called once it serves. With `exit_on_eof`
+    the end of standard input stops it as well.
+    """
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
 
@@ -287,6 +292,10 @@ def _bind_all(config: BrokerConfig, sockets: ExitStack) -> tuple[BrokerConfig, l
 
 
 def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:
+    """Open the listening socket of one endpoint, which `sockets` closes. Raises OSError.
+
+    -1 leaves the size of the receive buffer to the kernel, unless the setting is given.
+    """
     receive_buffer_bytes = (
         config.socket_receive_buffer_bytes if config.given("socket.receive.buffer.bytes") else -1
     )

@@ -248,6 +248,7 @@ def _stay(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Stay |
 
 
 def _warn_of_strays(broker: Broker) -> None:
+    """Warn of each partition on disk that the metadata does not place on this broker."""
     for topic, index in broker.logs.logs:
         if broker.hosted.get(topic, index) is None:
             log.warning(

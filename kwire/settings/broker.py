@@ -150,6 +150,10 @@ class BrokerConfig(
     def _advertised(
         self, given: Mapping[str, str], controllers: list[str], protocols: Mapping[str, str]
     ) -> tuple[Endpoint, ...]:
+        """Return the endpoints that clients are told, from `advertised.listeners` or `listeners`.
+
+        Controller listeners are left out. An endpoint without a host gets one. Raises ConfigError.
+        """
         texts: tuple[str, ...] | None = self.__dict__["advertised_listeners"]
         if texts is None:
             advertised = self.listeners
@@ -165,6 +169,7 @@ class BrokerConfig(
         return tuple(e if e.host else replace(e, host=host) for e in advertised)
 
     def _check_inter_broker_listener(self, given: Mapping[str, str]) -> None:
+        """Raise ConfigError if the inter-broker listener is set twice or not advertised."""
         name = self.inter_broker_listener_name
         if name is None:
             return

@@ -73,6 +73,7 @@ class Definition:
         effect: Effect,
         doc: str = "",
     ) -> None:
+        """Describe a setting; its class sets `name` and `attribute` afterwards."""
         self.name = self.attribute = ""
         self.kind = kind
         self.default = default
@@ -185,6 +186,10 @@ def _declare(
     effect: Effect = ACTS,
     doc: str = "",
 ) -> object:
+    """Return the definition of a setting; see the functions below for its types.
+
+    The type is `object`, so that each of them can cast it to the type of the value.
+    """
     return Definition(kind, default, importance, validator, mode, internal, effect, doc)
 
 
@@ -198,6 +203,7 @@ def short(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> int:
+    """Declare a setting of Kafka's type SHORT."""
     return cast(int, _declare(ConfigType.SHORT, default, importance, validator, **options))
 
 
@@ -207,6 +213,7 @@ def integer(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> int:
+    """Declare a setting of Kafka's type INT."""
     return cast(int, _declare(ConfigType.INT, default, importance, validator, **options))
 
 
@@ -220,6 +227,7 @@ def long(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> int:
+    """Declare a setting of Kafka's type LONG."""
     return cast(int, _declare(ConfigType.LONG, default, importance, validator, **options))
 
 
@@ -233,6 +241,7 @@ def double(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> float:
+    """Declare a setting of Kafka's type DOUBLE."""
     return cast(float, _declare(ConfigType.DOUBLE, default, importance, validator, **options))
 
 
@@ -242,6 +251,7 @@ def string(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> str:
+    """Declare a setting of Kafka's type STRING."""
     return cast(str, _declare(ConfigType.STRING, default, importance, validator, **options))
 
 
@@ -258,6 +268,7 @@ def strings(
     validator: Validator | None = None,
     **options: Unpack[Options],
 ) -> tuple[str, ...]:
+    """Declare a setting of Kafka's type LIST: comma-separated texts."""
     kind = ConfigType.LIST
     return cast("tuple[str, ...]", _declare(kind, default, importance, validator, **options))
 

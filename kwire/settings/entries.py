@@ -72,6 +72,11 @@ class BrokerLayers:
     """The layers of a broker's settings: dynamic for this broker, dynamic for all, and static."""
 
     def __init__(self, config: BrokerConfig, image: ClusterImage, node_id: int) -> None:
+        """Collect where a broker's configs are set, the strongest source first.
+
+        These are its own dynamic configs, the cluster's dynamic defaults, and its configuration
+        file.
+        """
         kind = ConfigResourceType.BROKER
         self.config = config
         self._layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
@@ -143,6 +148,10 @@ def broker_entries(layers: BrokerLayers, names: Names) -> list[ConfigEntry]:
 
 
 def _broker_entry(layers: BrokerLayers, name: str) -> ConfigEntry:
+    """Return one config of a broker with its value, source and synonyms.
+
+    A secret has no value. A name that Kafka does not know has the text that was given.
+    """
     definition = definition_of(name)
     synonyms = layers.synonyms(name)
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
@@ -269,6 +278,10 @@ def _entry(
     own_source: ConfigSource,
     synonyms: tuple[ConfigSynonym, ...],
 ) -> ConfigEntry:
+    """Return one config of a topic or group; `overrides` are those set for it.
+
+    `synonyms` are the values that apply without an override, the strongest first.
+    """
     name = definition.name
     value = settings.text(name)
     if name in overrides:

@@ -82,6 +82,7 @@ def require_distinct_ports(endpoints: Iterable[Endpoint]) -> None:
 
 
 def _ip_version(host: str) -> int | None:
+    """Return 4 or 6 if the host is an IP address, None if it is a name."""
     for family, version in ((socket.AF_INET, 4), (socket.AF_INET6, 6)):
         try:
             socket.inet_pton(family, host)

@@ -68,6 +68,10 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescape(text: str) -> str:
+    """Return the text with Java's escapes resolved; raises ValueError at a malformed one.
+
+    A backslash at the end is dropped, as in Java.
+    """
     if "\\" not in text:
         return text
     out, position, size = [], 0, len(text)

@@ -27,6 +27,7 @@ def check_together(config: BrokerConfig) -> None:
 
 
 def _broken_rules(config: BrokerConfig) -> Iterator[str]:
+    """Yield Kafka's message for each broken rule, in the order of its checks."""
     yield from _broken_log_rules(config)
     if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
         yield (
@@ -50,6 +51,10 @@ def _broken_rules(config: BrokerConfig) -> Iterator[str]:
 
 
 def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:
+    """Yield Kafka's message for each broken rule about rolling, retention and the cleaner.
+
+    Of the retention settings only the most precise one that is given counts.
+    """
     roll_ms, jitter_ms = config.log_roll_ms, config.log_roll_jitter_ms
     if roll_ms is not None and roll_ms < 1:
         yield "log.roll.ms must be greater than or equal to 1"
@@ -100,6 +105,7 @@ def broken_bounds(
 
 
 def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
+    """Yield Kafka's message for each broken rule about groups: bounds and heartbeats."""
     for name, (low, high) in BOUNDED.items():
         if low is not None and high is not None and number(config, low) > number(config, high):
             yield f"{high} must be greater than or equal to {low}"

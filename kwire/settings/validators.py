@@ -21,7 +21,10 @@ def at_least(low: int) -> Validator:
 
 
 def between(low: int, high: float | None) -> Validator:
+    """Return a validator of numbers from `low` to `high`, both included; None is no maximum."""
+
     def check(name: str, value: float | None) -> None:
+        """Raise InvalidValue unless the value is within the bounds; null is refused."""
         if value is None:
             raise InvalidValue(name, "null", "Value must be non-null")
         if value < low:
@@ -49,6 +52,8 @@ def between_or(low: int, high: int, other: int) -> Validator:
 
 
 def one_of(*allowed: str) -> Validator:
+    """Return a validator that accepts only the allowed texts."""
+
     def check(name: str, value: str | None) -> None:
         if value not in allowed:
             shown = "null" if value is None else value
@@ -58,6 +63,7 @@ def one_of(*allowed: str) -> Validator:
 
 
 def one_of_any_case(*allowed: str) -> Validator:
+    """Return a validator that accepts only the allowed texts, in upper or lower case."""
     upper = {name.upper() for name in allowed}
 
     def check(name: str, value: str | None) -> None:
@@ -80,6 +86,7 @@ def members(*allowed: str, empty: bool = True, nullable: bool = False) -> Valida
     """Accepts a list without empty items; if `allowed` is given, only items of it."""
 
     def check(name: str, value: Sequence[str] | None) -> None:
+        """Raise ConfigError, or InvalidValue for a wrong element, unless the list is allowed."""
         if value is None:
             if not nullable:
                 raise ConfigError(f"Configuration '{name}' values must not be null.")

@@ -36,6 +36,7 @@ class RoomWatch:
             await trio.sleep(INTERVAL_S)
 
     def look(self) -> None:
+        """Log which disks have become full, nearly full or roomy since the last look."""
         for directory in list(self._logs.online_dirs):
             try:
                 total_bytes, usable_bytes = directory.disk_usage()
@@ -46,6 +47,7 @@ class RoomWatch:
             self._log_change(directory.path, total_bytes, usable_bytes)
 
     def _log_change(self, path: Path, total_bytes: int, usable_bytes: int) -> None:
+        """Log the change of one disk since the last look, if there is any."""
         now = fullness(total_bytes, usable_bytes)
         before = self._last.get(path, Fullness.ROOMY)
         self._last[path] = now

@@ -128,6 +128,10 @@ class ClientInstances:
         return instance.asked
 
     def push(self, client: TelemetryClient, push: Push, now_ms: int, take: Take) -> ErrorCode:
+        """Check a push and let `take` store its metrics; return the error, NONE if it is accepted.
+
+        INVALID_REQUEST for a reserved client id. A push without metrics is accepted without `take`.
+        """
         if client.id in RESERVED:
             return ErrorCode.INVALID_REQUEST
         instance = self._instance(client, now_ms)
@@ -145,6 +149,10 @@ class ClientInstances:
             self._instances.pop(instance_id, None)
 
     def _refusal(self, instance: Instance, push: Push, now_ms: int) -> ErrorCode:
+        """Return why a push is refused, else NONE; the order of the checks is Kafka's.
+
+        The last push of a client that terminates may come early.
+        """
         if instance.terminating:
             return ErrorCode.INVALID_REQUEST
         if not instance.may_push(now_ms) and not push.terminating:
@@ -158,6 +166,11 @@ class ClientInstances:
         return ErrorCode.NONE
 
     def _instance(self, client: TelemetryClient, now_ms: int) -> Instance:
+        """Return the client's state; begin it anew if it is unknown, forgotten or outdated.
+
+        It is outdated if the subscriptions have changed. A client is forgotten after some of its
+        intervals without a request.
+        """
         instance = self._instances.get(client.id)
         if instance is None or instance.forgotten_ms <= now_ms:
             instance = self._begin(client, client.attributes)
@@ -171,6 +184,7 @@ class ClientInstances:
         return instance
 
     def _begin(self, client: TelemetryClient, attributes: Mapping[str, str | None]) -> Instance:
+        """Begin the state of a client with the subscriptions that match its attributes."""
         asked = self._subscriptions.asked_of(client.id, attributes)
         instance = Instance(client.id, attributes, asked, self._subscriptions.version)
         self._instances[client.id] = instance

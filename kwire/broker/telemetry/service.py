@@ -32,6 +32,7 @@ class ClientTelemetry:
     """The telemetry of one broker; it is created at the first request of a client."""
 
     def __init__(self, node: Node, membership: ClusterMembership) -> None:
+        """Begin with the subscriptions of the metadata, and start the task that writes metrics."""
         self._node = node
         self._subscriptions = Subscriptions()
         self.size_bytes_max: int = node.config.telemetry_max_bytes
@@ -61,6 +62,8 @@ class ClientTelemetry:
         return instance_id, self._instances.ask(_sender(instance_id, context), self._now_ms())
 
     def push(self, request: PushTelemetryRequest, context: Context) -> ErrorCode:
+        """Check and store the metrics of a PushTelemetry request; return the error or NONE."""
+
         def take(instance: Instance) -> ErrorCode:
             return self._take(instance, request, context)
 

@@ -79,6 +79,7 @@ class TelemetryTopic:
     """
 
     def __init__(self, node: Node, membership: ClusterMembership) -> None:
+        """Begin without waiting metrics; `run` writes them to the topic."""
         self._node = node
         self._membership = membership
         self._waiting: deque[Record] = deque()
@@ -122,6 +123,10 @@ class TelemetryTopic:
             self._written(len(batch))
 
     def _next(self) -> list[Record]:
+        """Return the next records to write, up to `BATCH_BYTES_MAX`, but at least one.
+
+        They stay in the queue until `_written`, so a failed write can be repeated.
+        """
         size_bytes = 0
         batch: list[Record] = []
         for record in self._waiting:
@@ -132,6 +137,7 @@ class TelemetryTopic:
         return batch
 
     def _written(self, count: int) -> None:
+        """Remove the first `count` records, and log how many pushes were dropped meanwhile."""
         for _ in range(count):
             self.waiting_bytes -= len(self._waiting.popleft().value or b"")
         if not self._waiting:
@@ -141,6 +147,10 @@ class TelemetryTopic:
             self.dropped = 0
 
     async def _write(self, records: list[Record]) -> ErrorCode:
+        """Write the records to the topic, here or at its leader; return the error or NONE.
+
+        The topic is created first if it does not exist.
+        """
         node = self._node
         topic = node.image.topics.get(TELEMETRY_TOPIC)
         if topic is None:
@@ -159,6 +169,10 @@ class TelemetryTopic:
         return ErrorCode.NONE
 
     async def _send(self, leader: int, batch: bytearray) -> ErrorCode:
+        """Send the batch to the leader by a Produce request; return the error or NONE.
+
+        NETWORK_EXCEPTION if the leader cannot be reached.
+        """
         from kwire.cluster.peers.peers import Role  # imported here as most brokers are alone
 
         assert self._node.peers is not None

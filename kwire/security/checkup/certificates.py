@@ -34,6 +34,10 @@ def of_certificates(config: BrokerConfig, now: datetime.datetime) -> Iterator[Se
 def _of_listener(
     config: BrokerConfig, endpoint: Endpoint, now: datetime.datetime
 ) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with the keystore, truststore and certificates of a listener.
+
+    An unreadable store is a finding, too, and ends the check.
+    """
     about = f"listener {endpoint.listener}"
     try:
         options = tls_options(config, endpoint.listener, endpoint.security_protocol)
@@ -66,6 +70,7 @@ def _of_listener(
 def _of_certificate(
     about: str, certificate: x509.Certificate, now: datetime.datetime
 ) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with a certificate: its dates, key length and signature."""
     end = certificate.not_valid_after_utc
     if end < now:
         yield SecurityFinding(Grade.BROKEN, about, f"its certificate expired on {end:%Y-%m-%d}")
@@ -98,6 +103,7 @@ def _of_names(
 
 
 def _is_of(certificate: x509.Certificate, host: str) -> bool:
+    """Return whether the certificate names the host, an IP address or a DNS name."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -18,6 +18,7 @@ _OLD_PROTOCOLS: Final = ("TLSv1", "TLSv1.1")
 
 
 def of_listeners(config: BrokerConfig) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with the listeners' authentication and encryption."""
     for endpoint in config.listeners:
         if endpoint.security_protocol in SASL:
             yield from _of_sasl(config, endpoint)
@@ -43,6 +44,7 @@ def client_auth(config: BrokerConfig, endpoint: Endpoint) -> str:
 
 
 def _without_sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[SecurityFinding]:
+    """Yield who can connect to the listener without authentication."""
     about = _named(endpoint)
     if endpoint.security_protocol == "SSL":
         requirement = client_auth(config, endpoint)
@@ -72,6 +74,7 @@ def _of_protocols(config: BrokerConfig, endpoint: Endpoint) -> Iterator[Security
 
 
 def _of_sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with the SASL mechanisms of the listener."""
     about, in_clear = _named(endpoint), endpoint.security_protocol == "SASL_PLAINTEXT"
     try:
         mechanisms = sasl_of(config, endpoint.listener, lambda *_: None).mechanisms
@@ -107,6 +110,7 @@ def plain_users(config: BrokerConfig, listener: str) -> Mapping[str, bytes]:
 
 
 def _of_passwords(about: str, users: Mapping[str, bytes]) -> Iterator[SecurityFinding]:
+    """Yield a finding if PLAIN has no users, and one with the users whose password is weak."""
     if not users:
         yield SecurityFinding(
             Grade.BROKEN, about, "PLAIN has no users: its JAAS line has no user_NAME"

@@ -19,6 +19,7 @@ AUTHORIZER: Final = "authorizer.class.name"
 
 
 def of_rights(config: BrokerConfig) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with the authorizer and `super.users`."""
     names = config.explicit.get(SUPER_USERS, "")
     if not config.authorizer_class_name.strip():
         yield SecurityFinding(
@@ -65,6 +66,7 @@ def _known_users(config: BrokerConfig) -> set[str] | None:
 
 
 def _of_super_user(principal: str, known: set[str] | None) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with one super user; `known` has the users, None if they are unknown."""
     kind, _, name = principal.partition(":")
     if principal == ANONYMOUS:
         says = f"it has {ANONYMOUS}: clients without authentication may do everything"

@@ -14,6 +14,7 @@ TOKEN_SECRET: Final = "delegation.token.secret.key"
 
 
 def of_secrets(config: BrokerConfig) -> Iterator[SecurityFinding]:
+    """Yield what is wrong with the delegation token secret and with ZooKeeper's access."""
     secret = config.delegation_token_secret_key
     if secret is None and OLD_SECRET_SETTING in config.explicit:
         secret = config.explicit[OLD_SECRET_SETTING]

@@ -62,6 +62,10 @@ class KeySet:
 
 
 def _may_have_signed(key: SigningKey, header: Mapping[str, Any]) -> bool:
+    """Return whether the key fits the token's header by key id, use and key type.
+
+    A token without a key id fits every key id.
+    """
     kid = header.get("kid")
     return (
         (kid is None or key.says("kid", kid, or_nothing=False))

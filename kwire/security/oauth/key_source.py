@@ -51,6 +51,7 @@ class KeySource:
     def __init__(
         self, url: str, refreshing: Refreshing | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
+        """Describe the keys at `url`, which are not fetched yet; `tls` is for https."""
         self._url = url
         self._tls = tls
         self._refreshing = refreshing or Refreshing()
@@ -71,6 +72,11 @@ class KeySource:
         return key
 
     def _ask_for(self, kid: str | None) -> None:
+        """Have the keys refreshed because a token names the unknown key `kid`.
+
+        The same key causes one refresh in `ASKED_AGAIN_AFTER_S`, and few keys are remembered:
+        clients choose the names.
+        """
         now_s = time.monotonic()
         if kid is None or len(kid) > KEY_NAME_MAX or self._asked_for.get(kid, 0.0) > now_s:
             return

@@ -51,6 +51,7 @@ def signed_tokens(
 
 
 def rules_of(settings: SecuritySettings) -> SignedRules:
+    """Return the rules that signed tokens of the listener must pass."""
     return SignedRules(
         frozenset(settings.sasl_oauthbearer_expected_audience),
         settings.sasl_oauthbearer_expected_issuer,
@@ -63,6 +64,7 @@ def rules_of(settings: SecuritySettings) -> SignedRules:
 def _source(
     settings: SecuritySettings, listener: str, module_options: Mapping[str, str]
 ) -> KeySource:
+    """Return the source of a listener's signing keys; raises ConfigError for a bad URL or TLS."""
     url = (settings.sasl_oauthbearer_jwks_endpoint_url or "").strip()
     scheme, separator, rest = url.partition(":")
     if not separator or not rest or scheme.lower() not in SCHEMES:

@@ -57,6 +57,7 @@ def check_options(properties: Mapping[str, str], options: Mapping[str, str]) -> 
 
 
 def _unsecured(options: Mapping[str, str], now_ms: int) -> str:
+    """Return an unsigned token for the subject in the JAAS options; raises BadOptions."""
     subject = options.get(_SUBJECT)
     if not subject:
         raise BadOptions(f"OAUTHBEARER has neither {URL} nor the option {_SUBJECT}")
@@ -70,6 +71,7 @@ def _unsecured(options: Mapping[str, str], now_ms: int) -> str:
 def _request(
     url: str, properties: Mapping[str, str], options: Mapping[str, str]
 ) -> urllib.request.Request:
+    """Return the token request of the grant `client_credentials`; raises BadOptions."""
     client = _credential(properties, options, "id", "clientId")
     secret = _credential(properties, options, "secret", "clientSecret")
     grant = {"grant_type": "client_credentials"}
@@ -98,6 +100,8 @@ def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
 def _credential(
     properties: Mapping[str, str], options: Mapping[str, str], name: str, option: str
 ) -> str:
+    """Return the client's id or secret, from the properties or the JAAS option; raises
+    BadOptions."""
     credential = properties.get(CREDENTIALS + name) or options.get(option)
     if not credential:
         raise BadOptions(f"OAUTHBEARER has neither {CREDENTIALS}{name} nor the option {option}")

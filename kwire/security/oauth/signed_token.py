@@ -68,6 +68,7 @@ def _decoded(part: str) -> bytes:
 
 
 def _json(text: bytes) -> dict[str, Any]:
+    """Return the JSON object of a section; raises BadToken, also for a name that is twice in it."""
     try:
         value = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
@@ -117,6 +118,10 @@ def _time(claims: Mapping[str, Any], name: str) -> int | None:
 def _check_times(
     expires_s: int, issued_s: int, not_before_s: int | None, clock_skew_s: int, now_ms: int
 ) -> None:
+    """Raise BadToken if the token is not valid now or its times contradict each other.
+
+    Clocks may differ by `clock_skew_s`.
+    """
     now_s = now_ms // 1000
     if now_s - clock_skew_s >= expires_s:
         raise BadToken("the token has expired")

@@ -17,6 +17,7 @@ class AddressRates:
     """The rate of new connections of each address that has a quota."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], float]) -> None:
+        """Begin without quotas; `now_ms` is a monotonic clock."""
         self._windows = windows
         self._now_ms = now_ms
         self._set: dict[str, float] = {}

@@ -39,6 +39,7 @@ class QuotaFilter:
             )
 
     def _add(self, kind: str, match_type: int, name: str | None) -> None:
+        """Add one component of the filter; raises Refusal with Kafka's message if it is invalid."""
         if not kind:
             raise invalid("Invalid empty entity type.")
         if kind in self._exact or kind in self._any:

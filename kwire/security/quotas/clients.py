@@ -80,6 +80,7 @@ class ClientRates:
     __slots__ = ("_bounds", "_forgotten_ms", "_image", "_quota", "_rates", "_windows")
 
     def __init__(self, quota: str, windows: Windows) -> None:
+        """Measure one kind of `quota`, such as `producer_byte_rate`, for all clients."""
         self._quota = quota
         self._windows = windows
         self._image: ClusterImage | None = None
@@ -93,6 +94,10 @@ class ClientRates:
         self._bounds.clear()
 
     def bound(self, user: str, client_id: str) -> Bound | None:
+        """Return the quota that limits the client, None if it has none; results are cached.
+
+        The cache is cleared when it is full, because clients choose their ids.
+        """
         who = Who(user, client_id)
         if who not in self._bounds:
             if len(self._bounds) >= RATES_MAX:
@@ -124,6 +129,10 @@ class ClientRates:
             self._rate(bound.shared_by, now_ms).record(-amount, now_ms)
 
     def _rate(self, who: Who, now_ms: float) -> Rate:
+        """Return the measured rate of a client, or of clients that share a quota.
+
+        Rates without use for `IDLE_MS` are forgotten, and the longest unused beyond `RATES_MAX`.
+        """
         if now_ms - self._forgotten_ms > _FORGOTTEN_EVERY_MS:
             self._forgotten_ms = now_ms
             self._rates = {

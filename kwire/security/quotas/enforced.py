@@ -31,6 +31,7 @@ class ClientQuotas:
     def __init__(
         self, windows: Windows, mutation_windows: Windows, now_ms: Callable[[], float]
     ) -> None:
+        """Begin without quotas; `mutation_windows` are those of `controller_mutation_rate`."""
         self._windows = windows
         self._now_ms = now_ms
         self._produce = ClientRates(PRODUCE, windows)

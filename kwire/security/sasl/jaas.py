@@ -50,6 +50,7 @@ class _Token(NamedTuple):
 
 
 def _tokens(line: str) -> Iterator[_Token]:
+    """Yield the tokens of a JAAS line; only words and quoted texts have a text."""
     for match in _TOKEN.finditer(line):
         kind = match.lastgroup
         if kind == "word":

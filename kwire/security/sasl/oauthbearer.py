@@ -81,6 +81,11 @@ class OAuthBearerServer:
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
+        """Return the answer to the client's token: empty if it is valid, else the error as JSON.
+
+        After such an error the client sends one more token (RFC 7628), and AuthenticationError is
+        raised. It is raised at once if the client asks for another name than the token's.
+        """
         if self._refused is not None and token == _ERROR_SEEN:
             raise AuthenticationError(self._refused)
         self._refused = None
@@ -150,6 +155,11 @@ def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Valida
 
 
 def _json(part: str) -> dict[str, Any]:
+    """Return the JSON object of a part of the token.
+
+    Raises BadToken if it is no JSON; BrokenExchange, which ends the connection, if it is JSON, but
+    no object.
+    """
     try:
         value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
@@ -160,6 +170,7 @@ def _json(part: str) -> dict[str, Any]:
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
+    """Return the time of a claim in ms since 1970, None if it is absent; raises BadToken."""
     if name not in claims:
         return None
     seconds = claims[name]

@@ -34,6 +34,10 @@ class PlainServer:
         self.principal_name: str | None = None
 
     def respond(self, token: bytes) -> bytes:
+        """Check name and password, set `principal_name`, and return the empty answer.
+
+        Raises AuthenticationError with Kafka's message.
+        """
         authorization_id, user, password = _split(token)
         if not user:
             raise AuthenticationError("Authentication failed: username not specified")
@@ -63,6 +67,7 @@ class PlainServer:
 
 
 def _split(token: bytes) -> tuple[str, str, str]:
+    """Return authorization id, user and password of the token; raises AuthenticationError."""
     parts = token.decode("utf-8", "replace").split("\0", 3)
     if len(parts) != 3:
         raise AuthenticationError(

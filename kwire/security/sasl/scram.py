@@ -116,6 +116,9 @@ class ScramServer:
     """The server's side; `new_nonce` returns a unique printable nonce."""
 
     def __init__(self, mechanism: str, find: Find, new_nonce: Callable[[], str]) -> None:
+        """Begin an exchange; `find` returns the account of a user or token, `new_nonce` a random
+        text.
+        """
         self._digest = HASHES[mechanism]
         self._find = find
         self._new_nonce = new_nonce
@@ -134,6 +137,10 @@ class ScramServer:
         return self._respond_to_first(token) if self._account is None else self._finish(token)
 
     def _respond_to_first(self, token: bytes) -> bytes:
+        """Return the server's first message: nonce, salt and iterations of the user.
+
+        Raises SaslError for a bad message or an unknown user.
+        """
         match = _CLIENT_FIRST.fullmatch(token.decode("utf-8", "replace"))
         if match is None:
             raise SaslError("Invalid SCRAM client first message format")
@@ -158,6 +165,11 @@ class ScramServer:
         return answer
 
     def _finish(self, token: bytes) -> bytes:
+        """Check the client's proof, set `principal_name`, and return the server's own proof.
+
+        Raises SaslError if the proof is wrong. The stored key is the hash of the client key, so the
+        broker never holds the password.
+        """
         assert self._account is not None
         if self.principal_name is not None:
             raise BrokenExchange("received a SCRAM message after the last one")
@@ -184,6 +196,9 @@ class ScramClient:
     def __init__(
         self, mechanism: str, user: str, password: str, nonce: str, *, by_token: bool = False
     ) -> None:
+        """Begin a login; `by_token` says that user and password are a delegation token and its
+        HMAC.
+        """
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
@@ -202,6 +217,10 @@ class ScramClient:
         return None
 
     def _prove(self, text: str) -> bytes:
+        """Return the final message with the proof, for the server's first message `text`.
+
+        Raises SaslError if that is invalid or asks for too few iterations.
+        """
         match = _SERVER_FIRST.fullmatch(text)
         if match is None:
             raise SaslError("Invalid SCRAM server first message format")
@@ -221,6 +240,10 @@ class ScramClient:
         return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
 
     def _check(self, text: str, signature: bytes) -> None:
+        """Raise SaslError unless the server's final message has the expected signature.
+
+        It proves that the server knows the user's credential.
+        """
         match = _SERVER_FINAL.fullmatch(text)
         if match is None:
             raise SaslError("Invalid SCRAM server final message format")

@@ -49,6 +49,7 @@ class _Reader:
         self._at = 0
 
     def take(self, size_bytes: int) -> bytes:
+        """Return the next bytes; raises TlsError if fewer are left."""
         end = self._at + size_bytes
         if size_bytes < 0 or end > len(self._data):
             raise TlsError(_CUT)
@@ -84,6 +85,10 @@ def read_jks(data: bytes, password: str | None) -> list[KeystoreEntry]:
 
 
 def _entries(reader: _Reader, version: int) -> Iterator[KeystoreEntry]:
+    """Yield the entries of the keystore: private keys with their chains, and certificates.
+
+    The 8 bytes after the alias are the date of the entry. Raises TlsError.
+    """
     for _ in range(reader.number()):
         tag, alias = reader.number(), reader.text()
         reader.take(8)

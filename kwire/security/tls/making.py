@@ -48,6 +48,10 @@ class DevelopmentAuthority:
     """The authority in a folder; creates a missing one.  Raises OSError, ValueError."""
 
     def __init__(self, folder: Path) -> None:
+        """Open the certificate authority in `folder`, and make it first if there is none.
+
+        Raises OSError, ValueError.
+        """
         self.folder = folder
         if not (folder / AUTHORITY_KEY).exists():
             _make_authority(folder)
@@ -73,6 +77,10 @@ class DevelopmentAuthority:
     def _certificate_of(
         self, name: str, hosts: Sequence[str], days: int, *, is_broker: bool
     ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+        """Return a new key and its certificate, for a broker or a client, valid for `days`.
+
+        `hosts` are DNS names and IP addresses of a broker.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_named(name), self._certificate.subject, key, days)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
@@ -86,6 +94,10 @@ class DevelopmentAuthority:
     def _write(
         self, name: str, key: ec.EllipticCurvePrivateKey, own: x509.Certificate, *, p12: bool
     ) -> Issued:
+        """Write the keystore and a file with the settings that use it; return both.
+
+        `p12` chooses PKCS12 with a random password, else it is PEM without one.
+        """
         settings = {
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.path.absolute()),
@@ -130,6 +142,8 @@ def certificates_in(path: Path) -> list[x509.Certificate]:
 
 
 def _make_authority(folder: Path) -> None:
+    """Make the key and the self-signed certificate of an authority; only the owner reads the
+    key."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named("kwire development authority")
@@ -152,6 +166,7 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def _usage(*, is_authority: bool) -> x509.KeyUsage:
+    """Return the key usage: an authority signs certificates, others sign handshakes."""
     return x509.KeyUsage(
         digital_signature=not is_authority,
         content_commitment=False,
@@ -168,6 +183,10 @@ def _usage(*, is_authority: bool) -> x509.KeyUsage:
 def _builder(
     name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
 ) -> x509.CertificateBuilder:
+    """Return a certificate of `name` that `issuer` is to sign, valid for `days` from now.
+
+    It begins a little earlier (`BEFORE`), for clocks that are behind.
+    """
     now = datetime.datetime.now(datetime.UTC)
     return x509.CertificateBuilder(
         issuer_name=issuer,

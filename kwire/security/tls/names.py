@@ -52,6 +52,11 @@ def distinguished_name(data: bytes, name: Element) -> str:
 
 
 def _attribute(data: bytes, attribute: Element) -> str:
+    """Return one attribute as `CN=name`; raises DerError.
+
+    Attributes without a keyword or with a value that is no text are written as `#` and the DER
+    bytes in hex.
+    """
     parts = list(children(data, attribute))
     if len(parts) != 2:
         raise DerError("an attribute has no value")
@@ -64,6 +69,10 @@ def _attribute(data: bytes, attribute: Element) -> str:
 
 
 def _escaped(text: str) -> str:
+    """Return the text with RFC 2253's escapes, as Java writes them.
+
+    Blanks are escaped at the beginning and the end only.
+    """
     written = "".join(
         f"\\{each}" if each in _ESCAPED else "\\00" if each == "\0" else each for each in text
     )

@@ -102,6 +102,9 @@ def _kind(settings: Mapping[str, str | None], name: str) -> str:
 
 
 def _keystore(settings: Mapping[str, str | None]) -> StoreSource | None:
+    """Return where the broker's own key is, None if it has none; raises TlsError at a
+    contradiction. The messages are Kafka's.
+    """
     kind = _kind(settings, "ssl.keystore.type")
     location = _text(settings, "ssl.keystore.location")
     password = settings.get("ssl.keystore.password")
@@ -128,6 +131,7 @@ def _keystore(settings: Mapping[str, str | None]) -> StoreSource | None:
 def _check_inline_key(
     kind: str, location: str | None, password: str | None, chain: str | None
 ) -> None:
+    """Raise TlsError if a key in the settings contradicts the other settings."""
     if kind != PEM:
         raise TlsError(
             f"SSL private key can be specified only for PEM, but key store type is {kind}."
@@ -144,6 +148,10 @@ def _check_inline_key(
 
 
 def _truststore(settings: Mapping[str, str | None]) -> StoreSource | None:
+    """Return where the trusted certificates are, None if none is set; raises TlsError.
+
+    The messages are Kafka's.
+    """
     kind = _kind(settings, "ssl.truststore.type")
     location = _text(settings, "ssl.truststore.location")
     password = settings.get("ssl.truststore.password")

@@ -74,6 +74,11 @@ def _named(store: StoreSource, what: str) -> str:
 
 
 def _identities(store: StoreSource, key_password: str | None) -> list[Identity]:
+    """Return the private keys of the keystore with their certificate chains; raises TlsError.
+
+    PEM and PKCS12 have one at most; a JKS keystore may have several. A JKS key has the store's
+    password unless it has its own.
+    """
     if store.kind == PEM:
         inline = store.key is not None
         key, chain = (store.key, store.certificates) if inline else (_text(store),) * 2
@@ -122,6 +127,7 @@ def _certificate(data: bytes) -> x509.Certificate:
 
 
 def _pkcs_12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    """Return the content of a PKCS12 file; raises TlsError if the format or password is wrong."""
     if data.startswith(jks.JCEKS_MAGIC):
         raise TlsError("it is a JCEKS keystore; convert it to PKCS12 with keytool -importkeystore")
     try:

@@ -96,6 +96,10 @@ class SessionGate(PassingGate):
     def __init__(
         self, connection: Connection, sasl: SaslListener, login: Login, behind: Gate | None
     ) -> None:
+        """Guard a connection that has logged in; `behind` is the next gate or None.
+
+        The login may be renewed at once: the last renewal counts as one interval ago.
+        """
         super().__init__(behind)
         self._connection = connection
         self._sasl = sasl
@@ -110,6 +114,11 @@ class SessionGate(PassingGate):
         self._ends_s = float("inf") if lifetime_ms is None else _now_s() + lifetime_ms / 1000
 
     def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
+        """Take a SaslHandshake as the begin of a re-authentication; check other requests.
+
+        Raises CloseConnection if the login has expired. A handshake that comes too soon, or when
+        sessions have no time limit, is passed on.
+        """
         now_s = _now_s()
         if context.api_key == ApiKey.SASL_HANDSHAKE and self._may_begin(now_s):
             self._began_s = now_s
@@ -122,6 +131,10 @@ class SessionGate(PassingGate):
         return self._ends_s != float("inf") and now_s - self._began_s >= MIN_REAUTH_INTERVAL_S
 
     async def _log_in_again(self, handshake: bytes) -> None:
+        """Hold the SASL conversation with the client, and renew its login if it succeeds.
+
+        `handshake` is the frame that began it.
+        """
         connection = self._connection
         connection.waiting = False  # it waits for the client, so it may be idle for too long
         authenticator = Authenticator(self._sasl.mechanisms, connection.answer_now, self._login)

@@ -101,6 +101,7 @@ class Authenticator:
         answer_versions: Callable[[memoryview], Frame],
         before: Login | None = None,
     ) -> None:
+        """Begin the conversation; a renewal (`before`) must begin with SaslHandshake."""
         self._mechanisms = mechanisms
         self._answer_versions = answer_versions
         self._before = before
@@ -130,6 +131,10 @@ class Authenticator:
     # -- until the client has chosen a mechanism
 
     def _converse(self, frame: memoryview) -> Frame:
+        """Return the reply to a request before the tokens: ApiVersions or SaslHandshake.
+
+        Raises CloseConnection at any other request.
+        """
         request = _read_header(frame)
         if request.api_key == ApiKey.API_VERSIONS:
             return self._versions(frame)
@@ -140,6 +145,10 @@ class Authenticator:
         )
 
     def _versions(self, frame: memoryview) -> Frame:
+        """Return the reply to ApiVersions, which may come only before SaslHandshake.
+
+        Raises CloseConnection if it comes later.
+        """
         if self._phase is not _Phase.VERSIONS_OR_HANDSHAKE:
             raise CloseConnection("unexpected ApiVersions request during SASL handshake")
         reply = self._answer_versions(frame)
@@ -149,6 +158,12 @@ class Authenticator:
         return reply
 
     def _handshake(self, frame: memoryview, request: _Request) -> Frame:
+        """Return the reply to SaslHandshake, and begin the mechanism that it names.
+
+        Raises LoginFailed with the reply for an unknown mechanism; CloseConnection if it is unknown
+        in a renewal; InvalidFrame for an unknown version. From version 1 on, tokens come in
+        SaslAuthenticate requests, before as bare frames.
+        """
         if request.api_version not in _HANDSHAKE_VERSIONS:
             raise InvalidFrame(f"SaslHandshake version {request.api_version} is not served")
         name = SaslHandshakeRequest.decode(frame, request.api_version, request.position).mechanism
@@ -169,6 +184,11 @@ class Authenticator:
     # -- tokens
 
     def _authenticate(self, frame: memoryview, now_ms: int) -> Frame:
+        """Return the reply to SaslAuthenticate, with the mechanism's next token.
+
+        Raises LoginFailed with the reply if the login fails or another request comes; InvalidFrame
+        for an unknown version. `now_ms` is the start of the session lifetime.
+        """
         request = _read_header(frame)
         response = SaslAuthenticateResponse()
         if request.api_key != ApiKey.SASL_AUTHENTICATE:
@@ -191,6 +211,11 @@ class Authenticator:
         return _reply(request, response)
 
     def _raw_token(self, token: bytes, now_ms: int) -> Frame | None:
+        """Return the mechanism's next token as a frame without a header (SaslHandshake v0).
+
+        This form has no error codes, so a failure closes the connection: raises LoginFailed for
+        wrong credentials, CloseConnection for any other SASL error.
+        """
         try:
             answer = self._respond(token, now_ms)
         except AuthenticationError as error:
@@ -202,6 +227,10 @@ class Authenticator:
         return reply
 
     def _respond(self, token: bytes, now_ms: int) -> bytes:
+        """Return the mechanism's answer to the client's token; set `login` once it is complete.
+
+        Raises SaslError, or CloseConnection if the client breaks the exchange.
+        """
         exchange, mechanism = self._exchange, self._mechanism
         assert exchange is not None
         assert mechanism is not None
@@ -218,6 +247,10 @@ class Authenticator:
         return answer
 
     def _require_same_principal(self, login: Login) -> None:
+        """Raise AuthenticationError if a renewal has another principal than before.
+
+        The text has `User.name` in place of `User:name`, as Kafka's has.
+        """
         before = self._before
         if before is not None and before.principal != login.principal:
             raise AuthenticationError(

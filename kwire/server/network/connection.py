@@ -162,6 +162,11 @@ class Connection:
             self._transport.close()
 
     async def _serve(self) -> None:
+        """Handle requests until the connection ends.
+
+        The readiness task handles what it can at once; `_go_on` does the rest, which has to wait.
+        Raises CloseConnection and DecodeError, after the replies that are due are sent.
+        """
         descriptor = self._transport.fileno()
         try:
             while True:
@@ -312,6 +317,7 @@ class Connection:
         return frame
 
     async def _read(self) -> int:
+        """Read from the socket into the buffer; return the number of bytes, 0 at its end."""
         while True:
             try:
                 received = self._transport.recv_into(self._view[self._end :])

@@ -52,6 +52,10 @@ class _Controlled(Connection):
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Outcome:
+        """Handle the request, after the rules of a test: restricted versions, faults, traces.
+
+        Without any such rule it does the same as an ordinary connection.
+        """
         faults, traces = self.control.faults, self.control.traces
         if self.control.versions:
             binding = self.control.versions.bound(binding)
@@ -81,6 +85,7 @@ class _Controlled(Connection):
         return watch(binding.seen, serve) if isinstance(binding, Watched) else serve()
 
     def _details(self, binding: Binding, request: Message) -> RequestInfo:
+        """Return what the rules may match: API, version, client id, request and topics."""
         return RequestInfo(
             binding.api_key,
             binding.api_version,

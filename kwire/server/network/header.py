@@ -32,6 +32,10 @@ def skip_tagged_fields(frame: memoryview, position: int) -> int:
 
 
 def _read_unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    """Return the varint at `position` and the position after it.
+
+    Raises InvalidFrame if it has more than five bytes, which hold 35 bits; only 32 of them count.
+    """
     value = 0
     for shift in range(0, 35, 7):
         byte = frame[position]

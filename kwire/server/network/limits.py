@@ -52,6 +52,7 @@ class ConnectionLimits:
     """Counts the connections of all listeners, and decides whether one more may be accepted."""
 
     def __init__(self, config: BrokerConfig) -> None:
+        """Begin without connections, with the limits of `config`."""
         self._config = config
         self._overrides: dict[str, int] = {}
         self._unresolved: dict[str, int] = {}
@@ -69,6 +70,10 @@ class ConnectionLimits:
             self._read_overrides()
 
     def _read_overrides(self) -> None:
+        """Read `max.connections.per.ip.overrides` again; host names are resolved later.
+
+        The cached limits of the listeners are dropped, too.
+        """
         self._overrides, self._unresolved, self._of_listeners = {}, {}, {}
         for host, count in parse_overrides(self._config.max_connections_per_ip_overrides).items():
             try:
@@ -135,6 +140,11 @@ class ConnectionLimits:
         return len(config.listeners) > 1 and listener == config.inter_broker_listener
 
     def _is_too_fast(self, key: str, rate: int | None, waiting: int) -> bool:
+        """Return whether `key` has used up its `rate` of new connections per second.
+
+        `key` is a listener, or the whole broker; None is no limit. `waiting` connections count as
+        well.
+        """
         if rate is None or rate >= _RATE_UNLIMITED:
             self._came.pop(key, None)
             return False

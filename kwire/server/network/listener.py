@@ -80,6 +80,7 @@ class ConnectionServer:
     """
 
     def __init__(self, broker: Broker, control: Control | None = None) -> None:
+        """Prepare the server of a broker's listeners; `control` is for tests' faults and traces."""
         self._broker = broker
         self._control = control
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
@@ -144,6 +145,10 @@ class ConnectionServer:
             arrivals.close()
 
     def _accept_some(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
+        """Accept the clients that wait, up to `ACCEPTED_TOGETHER_MAX` and the limits.
+
+        The maximum lets other tasks run in between. Raises OSError if the process lacks resources.
+        """
         for _ in range(ACCEPTED_TOGETHER_MAX):
             if not self._has_room(listener):
                 return
@@ -158,6 +163,10 @@ class ConnectionServer:
     def _admit_or_close(
         self, client: socket.socket, address: _Address, listener: str, nursery: trio.Nursery
     ) -> None:
+        """Admit an accepted client; close it if the socket fails, most often as it has gone.
+
+        Raises OSError if the process lacks resources, so that the caller can pause.
+        """
         try:
             self._admit(client, address[0], address[1], listener, nursery)
         except OSError as error:
@@ -170,6 +179,11 @@ class ConnectionServer:
     def _admit(
         self, client: socket.socket, host: str, port: int, listener: str, nursery: trio.Nursery
     ) -> None:
+        """Start the task of a new connection, unless its IP address has too many.
+
+        A client above `max.connections.per.ip` is closed at once; one above the quota on new
+        connections is closed after the throttle time. Raises OSError.
+        """
         host = canonical_address(host)
         limits = self._limits
         limits.note_new(listener)
@@ -212,6 +226,7 @@ class ConnectionServer:
         return client
 
     def _connect(self, client: socket.socket, context: Context) -> Connection:
+        """Return the connection of a client: controlled by a test, inside TLS, or plain."""
         memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
         if self._control is not None:
             return self._connect_controlled(self._control, client, context)
@@ -242,6 +257,7 @@ class ConnectionServer:
             connection.forget()
 
     def _prepare(self, client: socket.socket) -> None:
+        """Set the options of a client's socket. Raises OSError."""
         config = self._broker.config
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -257,6 +273,10 @@ class ConnectionServer:
             _add_quota_gate(connection, quotas)
 
     async def _run(self, connection: Connection) -> None:
+        """Serve the connection to its end, then free what it holds.
+
+        Listeners that were at their limit go on to accept.
+        """
         try:
             await connection.run()
         finally:
@@ -319,6 +339,10 @@ class ConnectionServer:
                 self._close_longest_idle(current, excess)
 
     def _close_longest_idle(self, seen: dict[Connection, _LastActivity], count: int) -> None:
+        """Close `count` connections, those that have been idle for longest first.
+
+        Listeners that the limits exempt, as that between brokers, keep theirs.
+        """
         ordered = sorted(seen, key=lambda connection: seen[connection].since)
         for connection in ordered:
             if count and self._limits.may_be_closed(connection.context.listener):

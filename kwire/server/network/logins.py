@@ -55,6 +55,10 @@ class Logins:
         return self._protocols[listener] in _SASL_PROTOCOLS
 
     def _follow(self) -> None:
+        """Read the SASL settings again if the broker's configuration has changed.
+
+        A listener whose new settings are invalid keeps the old ones, with an error in the log.
+        """
         config = self._broker.config
         if config is self._config:
             return
@@ -66,6 +70,10 @@ class Logins:
                 log.error("Listener %s keeps its SASL settings: %s", listener, error)
 
     def _login(self, listener: str) -> LogIn:
+        """Return the function that authenticates new clients of the listener.
+
+        Raises ConfigError. The imports are here, because most brokers do not use SASL.
+        """
         from kwire.security.accounts import Accounts
         from kwire.security.listener_sasl import sasl_of
         from kwire.server.network.authentication import log_in

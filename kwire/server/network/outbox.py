@@ -143,6 +143,11 @@ class Outbox:
         return True
 
     def _send_bytes(self) -> bool:
+        """Send the bytes up to the next file region; return False if some are left.
+
+        What the socket does not take becomes the first piece again. `_MORE` tells the kernel that
+        more follows, so it fills packets.
+        """
         data = self._gather()
         try:
             sent = self._transport.send(data, _MORE if self._pieces else 0)
@@ -169,6 +174,11 @@ class Outbox:
         return first if len(gathered) == 1 else b"".join(gathered)
 
     def _send_file(self, region: Region) -> bool:
+        """Send the file region by `sendfile`; return False if some of it is left.
+
+        A part that is not in the page cache becomes `cold`: a read from disk would block the loop.
+        Raises InvalidFrame if the file is too short, because the announced length is already sent.
+        """
         file = region.fileno()
         while (left := region.size_bytes - self._file_sent) > 0:
             start, window = self._file_sent, min(left, _WINDOW_BYTES)

@@ -55,6 +55,7 @@ class QuotaGate(PassingGate):
     )
 
     def __init__(self, connection: Connection, quotas: ClientQuotas, behind: Gate | None) -> None:
+        """Count the requests of a connection; `behind` is the next gate or None."""
         super().__init__(behind)
         self._connection = connection
         self._quotas = quotas
@@ -64,6 +65,10 @@ class QuotaGate(PassingGate):
         self._spent_ns = 0
 
     def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
+        """Begin to measure the request if a quota concerns its client, and pass it on.
+
+        Requests between brokers are exempt.
+        """
         produces = context.api_key == ApiKey.PRODUCE
         self._counts = context.api_key not in _EXEMPT and self._quotas.concern(
             context.user, context.client_id or "", produces=produces

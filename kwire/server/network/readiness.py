@@ -149,6 +149,11 @@ class ReadySockets:
         return ready
 
     def _serve_all(self, ready: Ready) -> None:
+        """Handle the requests of all ready connections, in groups of `_TOGETHER`.
+
+        The replies of a group are held and sent after its last request: to send a reply wakes the
+        client, which costs more than the rest of a small request (see `_TOGETHER`).
+        """
         if len(ready) == 1:
             self._read(ready[0][0], hold=False)
             return
@@ -174,6 +179,7 @@ class ReadySockets:
         return False
 
     def _send(self, descriptor: int) -> None:
+        """Send the held replies; the connection's own task goes on if some are left or it fails."""
         served = self._served.get(descriptor)
         if served is None:
             return

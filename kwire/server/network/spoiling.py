@@ -65,6 +65,11 @@ class _Refusal(NamedTuple):
         return answers.refusal(key, context.api_version, request, self.error)
 
     def _refuse_parts(self, broker: Broker, request: Any, context: Context) -> Any:  # noqa: ANN401 - a Handle
+        """Handle the request without the picked parts, and add the error for those.
+
+        If the picked parts are not named in the request (all topics, or names alone), it is handled
+        whole, and the error is written over its response.
+        """
         key = self.binding.api_key
         names_all = key in OF_TOPICS and getattr(request, OF_TOPICS[key].topics) is None
         if names_all or _by_names_alone(request):

@@ -25,6 +25,10 @@ class TlsConnection(Connection):
         return True
 
     async def _go_on(self) -> None:
+        """Wait and read as any connection, then handle what OpenSSL still holds decrypted.
+
+        Raises ConnectionResetError if the client ends the connection in between.
+        """
         transport = self._transport
         assert isinstance(transport, TlsTransport)
         await super()._go_on()

@@ -40,6 +40,7 @@ class TlsListeners:
     """All listeners with TLS.  The constructor reads files (it blocks), and raises ConfigError."""
 
     def __init__(self, broker: Broker) -> None:
+        """Read the certificates of all listeners with TLS. Raises ConfigError."""
         self._broker = broker
         self.handshakes = Handshakes()
         self._by_listener = {
@@ -74,6 +75,10 @@ class TlsListeners:
         tls: ListenerTls,
         within: LogIn | None,
     ) -> bool:
+        """Do the handshake, then the SASL login `within` TLS, if any; return whether both succeed.
+
+        The principal is the one of the client's certificate. A failed handshake is logged.
+        """
         context = connection.context
         try:
             await self.handshakes.shake_hands(transport)

@@ -48,6 +48,10 @@ def watch(seen: TracedRequest, serve: Callable[[], Handled]) -> Handled:
 
 
 async def _later(pending: Awaitable[Any], seen: TracedRequest) -> Any:  # noqa: ANN401 - a handler's reply
+    """Await the response, report it to the trace, and return it.
+
+    An exception is reported as the ending "error" and raised again.
+    """
     try:
         response = await pending
     except Exception:

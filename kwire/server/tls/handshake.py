@@ -82,6 +82,10 @@ class Handshakes:
             raise HandshakeFailed(reason_of(error, "the client's")) from None
 
     async def _go_through(self, transport: TlsTransport) -> None:
+        """Exchange records with the client until the handshake is complete.
+
+        Raises ssl.SSLError if it fails.
+        """
         received = Received()
         while not transport.more:
             await received.next_records(transport)
@@ -101,6 +105,10 @@ class Handshakes:
             self._give_turn()
 
     async def _take_turn(self) -> None:
+        """Wait until one more computation may run; `_give_turn` frees the place.
+
+        If the wait is cancelled just after the turn was given, the turn is passed on.
+        """
         if self._free:
             self._free -= 1
             return
@@ -116,6 +124,10 @@ class Handshakes:
             raise
 
     def _give_turn(self) -> None:
+        """Let the newest of the waiting steps run, or note a free place.
+
+        The newest goes first, because the clients of the oldest ones give up soonest.
+        """
         if self._waiting:
             self._waiting.pop().set()
             if not self.are_many:

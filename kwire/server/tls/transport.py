@@ -60,6 +60,10 @@ class TlsTransport:
     # -- reading
 
     def recv_into(self, view: memoryview) -> int:
+        """Read decrypted bytes into `view`; return their number, 0 when the other side has closed.
+
+        Raises BlockingIOError if no whole TLS record has arrived yet.
+        """
         if not self.more and not self.take_in():
             return 0
         filled = self._decrypt(view)
@@ -102,6 +106,10 @@ class TlsTransport:
     # -- sending
 
     def send(self, data: Buffer, flags: int) -> int:
+        """Encrypt and send `data`; return how many of its bytes are sent.
+
+        Raises BlockingIOError if the socket takes none.
+        """
         sent = self._redeem(flags)
         view = memoryview(data)
         while sent < len(view):
@@ -112,6 +120,11 @@ class TlsTransport:
         return sent or self._blocked()
 
     def send_file(self, file: int, position: int, size_bytes: int) -> int:
+        """Encrypt and send bytes of a file; return how many, fewer at the end of the file.
+
+        TLS rules out `sendfile`, so the file is read in pieces. Raises BlockingIOError if the
+        socket takes none.
+        """
         sent = self._redeem(0)
         while sent < size_bytes:
             piece = os.pread(file, min(_PIECE_BYTES, size_bytes - sent), position + sent)

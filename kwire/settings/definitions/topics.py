@@ -107,6 +107,7 @@ def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicS
 
 
 def _check_together(settings: TopicSettings) -> None:
+    """Raise ConfigError if the minimum compaction lag is above the maximum."""
     if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
         raise ConfigError(
             "conflict topic config setting min.compaction.lag.ms "

@@ -76,6 +76,7 @@ def holds_cluster(path: Path) -> bool:
 
 
 def _refusal(folder: DataFolder) -> str:
+    """Return the text that refuses the folder: what it is, and which command serves it."""
     path, kind = folder.path, folder.kind
     cluster = folder.cluster or path
     several = f"kwire serve --brokers {max(folder.member_ids(), default=1)} --data {cluster}"
@@ -119,6 +120,7 @@ def _refusal(folder: DataFolder) -> str:
 
 
 def _refusal_of_mixed(folder: DataFolder) -> str:
+    """Return the text that refuses a folder with logs of one broker and of a cluster."""
     members = ", ".join(f"broker-{each}" for each in folder.member_ids())
     return (
         f"{folder.path} holds the logs of one broker, and in {members} those of a cluster: an "

@@ -90,6 +90,7 @@ def prepare(folder: DataFolder, count: int) -> None:
 
 
 def _broker_of(path: Path) -> int:
+    """Return the broker id of a log directory; raises LogDirError if it has none."""
     known = meta_properties.read(Files(), path)
     if known is None:
         raise LogDirError(
@@ -190,6 +191,7 @@ def _image(folder: Path) -> ClusterImage:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[ChangeLog, ClusterImage]]:
+    """Open the metadata log in `path`, and close it at the end. Raises LogDirError if damaged."""
     try:
         change_log, image = ChangeLog.open_at(path)
     except DamagedLog as error:

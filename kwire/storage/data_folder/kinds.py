@@ -118,6 +118,10 @@ def _above(path: Path) -> tuple[FolderKind, Path] | None:
 
 
 def _kind_of(path: Path) -> FolderKind:
+    """Return the kind of the folder by the files in it; folders above are not examined.
+
+    Logs of one broker beside folders of cluster members are MIXED.
+    """
     members = _members(path)
     has_logs = _is_log_dir(path) or bool(moving_in(path)) or _has_partitions(path)
     if any(member.name == UP_DATA for member in members.values()):
@@ -132,6 +136,10 @@ def _kind_of(path: Path) -> FolderKind:
 
 
 def _of_one_broker(path: Path) -> FolderKind:
+    """Return whether kwire, a KRaft node or a broker on ZooKeeper wrote the log directory.
+
+    Version 0 of `meta.properties` means ZooKeeper.
+    """
     if (path / KRAFT_METADATA).is_dir():
         return FolderKind.KRAFT
     try:
@@ -184,6 +192,10 @@ def _is_log_dir(path: Path) -> bool:
 
 
 def _has_partitions(path: Path) -> bool:
+    """Return whether the folder has a partition's folder with files of a log.
+
+    A log directory may have such a name, too, and does not count.
+    """
     return any(
         parse_partition_folder(folder.name) is not None
         and not _is_log_dir(folder)

@@ -33,6 +33,7 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
     running = 0
 
     async def clean(round_: CleaningRound, cleaner_settings: CleanerSettings) -> None:
+        """Do the jobs of one round in threads, and report its end to the cleaner."""
         nonlocal running
         try:
             for job in round_.jobs():

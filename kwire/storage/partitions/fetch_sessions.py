@@ -65,6 +65,10 @@ class FetchTarget:
     )
 
     def __init__(self, key: Key, topic: str | None, topic_id: bytes, asked: FetchPartition) -> None:
+        """Describe a partition that a client fetches; `asked` has its offset and limits.
+
+        The offsets are those of the last response, -1 before the first.
+        """
         self.key = key
         self.topic = topic
         self.topic_id = topic_id
@@ -112,6 +116,11 @@ class FetchSession:
     def __init__(
         self, session_id: int, targets: Targets, now_ms: int, *, by_topic_id: bool, privileged: bool
     ) -> None:
+        """Begin a session; the client's next request must have epoch 1.
+
+        `privileged` is a follower's session. It becomes `displaceable` in a full cache when it is
+        older than `EVICTION_MS`.
+        """
         self.id = session_id
         self.targets = targets
         self.by_topic_id = by_topic_id
@@ -148,6 +157,10 @@ class FetchPlan:
         opens_session: bool = False,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
+        """Describe what to read for one request; with an `error`, nothing is read.
+
+        A request outside of sessions gets the final epoch in the reply.
+        """
         self.targets = targets
         self.session = session
         self.opens_session = opens_session
@@ -274,6 +287,11 @@ class FetchSessions:
         return True
 
     def _least_valuable(self, privileged: bool) -> FetchSession | None:
+        """Return the session to drop for a new one, or None if all must stay.
+
+        Displaceable sessions may go and, for a `privileged` new one, every consumer's. Consumers'
+        sessions go before followers', and small ones before large ones.
+        """
         candidates: Iterable[FetchSession] = (
             session
             for session in self._sessions.values()

@@ -55,6 +55,11 @@ class Flusher:
             self._flushing.discard(partition)
 
     async def _flush_once(self, partition: Partition) -> None:
+        """Flush the log of a partition in a thread, and release its waiting producers.
+
+        After a lack of space it is marked for another try; if the log is offline, the producers get
+        KAFKA_STORAGE_ERROR.
+        """
         log = partition.log
         log.flush_due = False
         try:

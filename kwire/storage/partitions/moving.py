@@ -48,6 +48,7 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
 
 
 def _quota(config: BrokerConfig) -> ReplicationQuota:
+    """Return an empty measure of the bytes that moves copy, over the configured windows."""
     from kwire.storage.partitions.replication_quota import ReplicationQuota
 
     return ReplicationQuota(

@@ -234,6 +234,11 @@ class Partition:
             self._wake_fetches()  # the leader epoch that they named is no longer the current one
 
     def _set_followers(self, state: PartitionImage) -> None:
+        """Begin to track followers if this broker leads, and stop if it does not any more.
+
+        Waiting producers then get NOT_LEADER_OR_FOLLOWER. A partition without followers needs no
+        tracking.
+        """
         if state.leader == self.node_id and len(state.replicas) > 1:
             if self.leading is None:
                 self.leading = Unattended(self)
@@ -412,6 +417,10 @@ class Partition:
         self._advance(offset, size_bytes)
 
     def _advance(self, offset: int, size_bytes: int) -> None:
+        """Raise the high watermark to `offset`, and wake the requests that wait for it.
+
+        `size_bytes` is the size of the new records. A lower offset leaves the high watermark.
+        """
         if offset > self.high_watermark:
             self.high_watermark = offset
             if self.log.producers.unreplicated:  # these markers may move the last stable offset

@@ -37,6 +37,7 @@ class Follower:
     )
 
     def __init__(self, broker_id: int) -> None:
+        """Describe a follower that has not fetched yet."""
         self.broker_id = broker_id
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET

@@ -41,6 +41,7 @@ class ParkedFetch:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop waiting in all partitions."""
         for waiters in self._waiters:
             waiters.discard(self)
 

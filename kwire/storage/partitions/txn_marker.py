@@ -101,6 +101,11 @@ class MarkerWriter:
         return None
 
     def _append(self, partition: Partition) -> None:
+        """Append the marker to one partition. Raises LogError.
+
+        `__consumer_offsets` goes through the group coordinator, which also commits or drops the
+        transaction's offsets. The batch is copied, because an append writes offsets into it.
+        """
         marker, batch = self._marker, self._batch.copy()
         if partition.topic == GROUP_METADATA_TOPIC:
             self._groups().end_transaction(

@@ -102,6 +102,7 @@ def _description(key: ResourceKey, before: Mapping[str, str], after: Mapping[str
 
 
 def _shown(key: ResourceKey) -> str:
+    """Return a readable name of the user, client or other resource, for messages."""
     entity = entity_of(key)
     if entity is None:
         return key[1]

@@ -120,6 +120,7 @@ def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessContr
 def _pattern_and_entry(
     record: AccessControlEntryRecord,
 ) -> tuple[ResourcePattern, AccessControlEntry]:
+    """Return the two parts of an ACL that kwire keeps apart: its resource and its entry."""
     return (
         ResourcePattern(record.resource_type, record.pattern_type, record.resource_name),
         AccessControlEntry(record.principal, record.host, record.operation, record.permission_type),
@@ -136,6 +137,7 @@ def _acls(change: ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
 def _ids_of(
     pattern: ResourcePattern, entries: Collection[AccessControlEntry], kraft: KraftMetadata
 ) -> list[bytes]:
+    """Return the KRaft ids of these ACLs of one resource; ACLs that KRaft lacks are left out."""
     wanted = {(pattern, entry) for entry in entries}
     if not wanted:
         return []
@@ -181,6 +183,11 @@ def _partition(
     replica: Replica,
     features: Mapping[str, int],
 ) -> Versioned:
+    """Return the record of a new partition with this node as its only replica, and its version.
+
+    The version depends on the features of the KRaft cluster: 1 adds log directories, 2 the eligible
+    leader replicas (KIP-966). It has no leader until Kafka elects one.
+    """
     only = [replica.node_id]
     record = PartitionRecord(
         partition_id=index,
@@ -235,6 +242,10 @@ def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:
 
 
 def _lacking_configs(kraft: KraftMetadata, image: ClusterImage) -> Iterable[Change]:
+    """Yield the changes that give KRaft the configs that only kwire's metadata has.
+
+    Configs left by a deleted topic are first removed for a new topic of that name.
+    """
     for name, leftovers in kraft.leftovers.items():
         if name in image.topics and leftovers:
             present = kraft.configs.get((TOPIC_RESOURCE, name), {})

@@ -32,6 +32,7 @@ class KraftMirror:
     def __init__(
         self, folder: Path, files: Files, replica: Replica, now_ms: Callable[[], int]
     ) -> None:
+        """Open the KRaft metadata log in `folder` for appends. Raises OSError."""
         self._folder = folder
         self._files = files
         self._replica = replica

@@ -112,6 +112,10 @@ def _producers_of(transactions: Log) -> Iterator[int]:
 
 
 def _records(log: Log) -> Iterator[Record]:
+    """Yield all records of the log, without those of control batches.
+
+    It ends early if a read makes no progress.
+    """
     at, end = log.log_start_offset, log.log_end_offset
     while region := log.read(at, _READ_BYTES, max_offset=end, min_one_batch=True):
         data = region.read()

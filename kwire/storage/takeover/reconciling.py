@@ -110,6 +110,10 @@ def _new(
     node_id: int,
     configs: Mapping[str, str],
 ) -> MetadataFinding:
+    """Return a finding that creates a topic which only Kafka has.
+
+    If this node does not host all of its partitions, the finding changes nothing and says so.
+    """
     elsewhere = [index for index, state in states.items() if node_id not in state.replicas]
     if elsewhere or sorted(states) != list(range(len(states))):
         return MetadataFinding(f"{name} is left alone: this node lacks some of its partitions")
@@ -130,6 +134,7 @@ def _led(node_id: int, state: KraftPartition) -> PartitionImage:
 def _partitions(
     topic: TopicImage, states: Mapping[int, KraftPartition], node_id: int
 ) -> Iterator[MetadataFinding]:
+    """Yield the newer leader epochs and the new partitions that Kafka gave the topic."""
     have = len(topic.partitions)
     for index, state in enumerate(topic.partitions):
         found = states.get(index)
@@ -172,6 +177,10 @@ _KINDS = {
 def _configs(
     image: ClusterImage, kraft: KraftMetadata, kind: int, name: str, known_configs: KnownConfigs
 ) -> Iterator[MetadataFinding]:
+    """Yield the change of a resource's configs if Kafka has changed them.
+
+    `known_configs` returns those that kwire can use, or None to ignore the resource.
+    """
     before = image.configs_of(kind, name)
     after = known_configs(kind, name, kraft.configs.get((kind, name), {}))
     if after is not None and after != before:

@@ -45,6 +45,10 @@ class Stay:
     """
 
     def __init__(self, config: BrokerConfig, logs: LogManager, now_ms: Callable[[], int]) -> None:
+        """Examine the directories before their logs are loaded: who wrote them, and a clean stop.
+
+        The load removes the marker of a clean stop, so it is read here.
+        """
         self._config = config
         self._logs = logs
         self._now_ms = now_ms
@@ -83,6 +87,7 @@ class Stay:
         return image
 
     def _findings(self, image: ClusterImage, kraft: KraftMetadata) -> Iterable[MetadataFinding]:
+        """Return what Kafka changed, from its KRaft metadata and the folders on disk."""
         return reconciling.from_kraft(
             image,
             kraft,
@@ -106,6 +111,10 @@ class Stay:
         return self._left() != kraft_metadata.fingerprint(self._folder)
 
     def _left(self) -> str | None:
+        """Return the state of the KRaft metadata when kwire last left it, None if unknown.
+
+        A damaged mark is logged and ignored.
+        """
         try:
             left = json.loads(self._logs.files.read(self._mark))["kraft"]
         except FileNotFoundError:
@@ -178,6 +187,10 @@ class Stay:
         return False
 
     def _mirror_of(self) -> KraftMirror:
+        """Return a writer of the KRaft metadata for this node.
+
+        Replicas get the id of the log directory only if there is just one; else it is UNASSIGNED.
+        """
         assert self._folder is not None
         directories = self._logs.online_dirs
         directory_id = UNASSIGNED
@@ -220,6 +233,11 @@ class Stay:
             raise LogDirError(f"the logs of the last owner cannot be read: {error}") from error
 
     async def _after_loading(self, store: LocalStore, image: ClusterImage) -> ClusterImage:
+        """Apply to the metadata what only the logs have, commit it, and return the image.
+
+        These are topics that no metadata has, newer leader epochs, and producer ids that are in
+        use.
+        """
         if self._kraft is None:
             if self._is_zookeepers:
                 log.warning(
@@ -261,6 +279,7 @@ class Stay:
                     yield MetadataFinding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
 
     def _newer_epochs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
+        """Yield each partition whose log has a newer leader epoch than the metadata."""
         for (name, index), partition_log in self._logs.logs.items():
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):
