@@ -115,6 +115,7 @@ class BlockResults:
     def add_round(
         self, block: int, seed: int, outcome: RoundOutcome, seconds: float, said: str
     ) -> None:
+        """Store the outcome of a round; what it printed is kept only if it did not pass."""
         passed = outcome is RoundOutcome.OK
         added = RoundLine(
             block=block,
@@ -130,6 +131,7 @@ class BlockResults:
         self._rounds[seed] = outcome
 
     def add_block(self, seeds: range) -> None:
+        """Store the outcomes of all rounds of a block, whose seeds these are."""
         outcomes = {seed: self._rounds[seed] for seed in seeds}
         counts = Counter(outcomes.values())
         added = BlockLine(

@@ -74,6 +74,10 @@ class ClusterLink(Link):
     def produce(
         self, topic: str, partition: int, value: bytes, now_ms: int, key: bytes | None = None
     ) -> int:
+        """Produce one record and return its offset.
+
+        After an error the leaders are looked up again, then Refused is raised.
+        """
         try:
             return super().produce(topic, partition, value, now_ms, key)
         except Refused:
@@ -83,6 +87,7 @@ class ClusterLink(Link):
     # The responsible broker
 
     def _address_for(self, request: Message) -> Address:
+        """Return the broker for a request: leader, group coordinator, controller, or any broker."""
         match request:
             case ProduceRequest():
                 data = request.topic_data[0]
@@ -109,6 +114,7 @@ class ClusterLink(Link):
         return self._metadata or self._fetch_metadata()
 
     def _fetch_metadata(self) -> MetadataResponse:
+        """Return the metadata of the first broker that answers; raise Refused if none does."""
         refused = Refused("CLOSED")
         for address in self._addresses:
             try:
@@ -129,6 +135,8 @@ class ClusterLink(Link):
         raise Refused("BROKER_NOT_AVAILABLE")
 
     def _leader(self, topic: str, partition: int) -> Address:
+        """Return the address of the partition's leader; raise Refused if the partition is
+        unknown."""
         for topic_metadata in self._current_metadata().topics:
             if topic_metadata.name == topic:
                 for partition_metadata in topic_metadata.partitions:
@@ -137,6 +145,7 @@ class ClusterLink(Link):
         raise Refused("UNKNOWN_TOPIC_OR_PARTITION")
 
     def _coordinator(self, group: str) -> Address:
+        """Return the address of the group's coordinator, which is looked up once."""
         if group not in self._coordinators:
             request = FindCoordinatorRequest(key=group, key_type=GROUP)
             coordinator = self._links[self._any()].ask(request)
@@ -147,6 +156,7 @@ class ClusterLink(Link):
     # Requests to all brokers
 
     def _all_answers(self, request: Message) -> list[Any]:
+        """Return the responses of all brokers; raise Refused if one does not answer."""
         answers = []
         for link in self._links.values():
             try:
@@ -165,6 +175,11 @@ class ClusterLink(Link):
     def offsets(
         self, topic: str, partitions: Sequence[int], timestamp: int, *, stable: bool = False
     ) -> dict[int, int]:
+        """Return the offset of each partition at a timestamp, as the only leader reports it.
+
+        `stable` asks for the last stable offset. Raise Refused if no broker, or more than one,
+        leads.
+        """
         wanted = [ListOffsetsPartition(index, -1, timestamp) for index in partitions]
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=int(stable), topics=[ListOffsetsTopic(topic, wanted)]
@@ -183,6 +198,10 @@ class ClusterLink(Link):
         return offsets
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Return the group's committed offsets by partition, as the only coordinator reports them.
+
+        Raise Refused if no broker, or more than one, is the coordinator.
+        """
         wanted = OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
         request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=True)
         replies = [

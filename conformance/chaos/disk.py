@@ -41,6 +41,7 @@ class Tmpfs(Disk):
         self._ballast = directory / BALLAST
 
     def fill(self, pid: int, room_bytes: int) -> Callable[[], None]:
+        """Leave `room_bytes` free on the disk, with a file of ballast; return how to remove it."""
         fd = os.open(self._ballast, os.O_CREAT | os.O_WRONLY, 0o644)
         try:
             while (size := self._free_bytes() - room_bytes) > 0:
@@ -62,6 +63,10 @@ class FileSizeLimit(Disk):
         self._directory = directory
 
     def fill(self, pid: int, room_bytes: int) -> Callable[[], None]:
+        """Limit the size of the broker's files; return how to lift the limit.
+
+        Half of the largest log is below its present size, so that the next append to it fails.
+        """
         sizes = [path.stat().st_size for path in self._directory.rglob("*.log")]
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         limit = max(sizes, default=0) // 2 + room_bytes

@@ -58,6 +58,10 @@ class BrokerNemesis:
         return {"ended": status, "may_end": self._subject.ends_when_starved}
 
     def _kill(self, fault: BrokerFault) -> Value | None:
+        """Kill the broker, in some rounds once more while it starts.
+
+        Return its exit status if it ended by itself while it started, else None.
+        """
         self._subject.kill()
         if fault.again_after_s is not None:
             self._subject.spawn()
@@ -76,6 +80,7 @@ class BrokerNemesis:
         return None
 
     def _slow(self, fault: BrokerFault) -> Value | None:
+        """Stop and continue the process in turns, so that the broker is slow; return None."""
         until = time.monotonic() + fault.duration_s
         while time.monotonic() < until:
             self._subject.pause()
@@ -111,6 +116,10 @@ class BrokerNemesis:
         return self._starve(fault, self._disk.fill(self._subject.pid, fault.room_bytes))
 
     def _starve(self, fault: BrokerFault, undo: Callable[[], None]) -> Value | None:
+        """Wait while a resource is used up, end the broker if the plan says so, and call `undo`.
+
+        Return the exit status of a broker that has ended, else None.
+        """
         time.sleep(fault.duration_s)
         died = self._exit_result()
         if died is None and fault.ended_by is BrokerFaultKind.KILL:

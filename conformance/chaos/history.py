@@ -76,6 +76,7 @@ class History:
     """All events of a round in the order of time."""
 
     def __init__(self, events: Iterable[Event]) -> None:
+        """Join the begin of each operation with its end."""
         self.events = sorted(events, key=lambda event: event.time_ns)
         self._operations: dict[str, list[HistoryOperation]] = {}
         ends = {event.op: event for event in self.events if event.type is not Type.INVOKE}
@@ -103,6 +104,7 @@ class History:
 
 
 def _join_events(begin: Event, end: Event | None) -> HistoryOperation:
+    """Return the operation of a begin and its end; without an end its outcome is unknown (info)."""
     if end is None:
         return HistoryOperation(
             begin.process, begin.f, Type.INFO, begin.time_ns, None, begin.value, {"error": "no end"}

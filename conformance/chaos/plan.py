@@ -132,6 +132,11 @@ def _faults(
 
 
 def _fault(rng: random.Random, gap_s: float, kind: BrokerFaultKind) -> BrokerFault:
+    """Return a random fault.
+
+    Each field is drawn for every kind, so that the draws after it do not depend on the kind. None
+    stands twice in the choices: two of three faults do not have that part.
+    """
     return BrokerFault(
         kind,
         after_s=round(rng.uniform(0.1, gap_s), 3),
@@ -144,6 +149,7 @@ def _fault(rng: random.Random, gap_s: float, kind: BrokerFaultKind) -> BrokerFau
 
 
 def _broker_settings(rng: random.Random) -> dict[str, str]:
+    """Return random broker settings: few or many partitions, short or long intervals."""
     return {
         "offsets.topic.num.partitions": str(rng.choice([1, 3, 10])),
         "log.roll.ms": rng.choice(["100", "700", "604800000"]),
@@ -157,6 +163,7 @@ def _broker_settings(rng: random.Random) -> dict[str, str]:
 
 
 def topic_configs(rng: random.Random) -> dict[str, str]:
+    """Return random topic configs: small or large segments, seldom or frequent flushes."""
     return {
         "segment.bytes": str(rng.choice([1 << 20, 1 << 30])),
         "segment.ms": str(rng.choice([100, 700, 604_800_000])),

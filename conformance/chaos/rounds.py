@@ -195,6 +195,7 @@ def _wait_for(threads: list[threading.Thread]) -> None:
 def _judge_the_end(
     workload: Workload, stage: WorkloadStage, subject: ChaosSubject, reading: Reading
 ) -> None:
+    """Read the logs at the end, from the running broker or after a kill or a restart of it."""
     if reading is Reading.KILLED:
         subject.kill()
         subject.start()

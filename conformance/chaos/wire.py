@@ -216,6 +216,7 @@ class Link:
                 position = header.last_offset + 1
 
     def _fetch(self, topic: str, partition: int, offset: int) -> bytes:
+        """Return the record batches from this offset on; raise Refused after an error."""
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
         )

@@ -19,6 +19,7 @@ def violations(history: History, checks: Sequence[Check]) -> list[Violation]:
 
 
 def _limit_violations(all_violations: list[Violation]) -> Iterable[Violation]:
+    """Yield at most SHOWN_MAX violations of each kind, and how many more there are."""
     kinds = dict.fromkeys(violation.kind for violation in all_violations)
     for kind in kinds:
         same = [violation for violation in all_violations if violation.kind == kind]

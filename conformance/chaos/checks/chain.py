@@ -20,6 +20,7 @@ ChainLink = tuple[str, str, str]
 
 # Each record of a source topic is in its target topic exactly once.
 def output_is_the_input_once(history: History) -> Iterator[Violation]:
+    """Yield the records of each stage's target that were lost, duplicated or never sent."""
     records = _by_topic(history)
     for source, target, _ in _stages(history):
         sent = Counter(entry.name for entry in records[source])
@@ -33,6 +34,7 @@ def output_is_the_input_once(history: History) -> Iterator[Violation]:
 
 
 def keys_keep_their_order(history: History) -> Iterator[Violation]:
+    """Yield the committed records that come after a later record of the same key."""
     for partition, log in committed_records(history).items():
         newest: dict[str, int] = {}
         for entry in log:
@@ -68,6 +70,7 @@ def offsets_agree_with_the_output(history: History) -> Iterator[Violation]:
 
 
 def _stages(history: History) -> list[ChainLink]:
+    """Return the source topic, target topic and group of each stage."""
     chains = history.operations("chain")
     return [
         (source, target, group)

@@ -14,6 +14,7 @@ from kwire.conformance.chaos.history import History
 
 # The updates of a word are 1, 2 and so on, up to its number of records.
 def each_word_is_counted_once(history: History) -> Iterator[Violation]:
+    """Yield the words whose counts are not 1, 2, ... up to the number of their records."""
     written = {
         word: count for each in history.operations("words")
         for word, count in each.result.get("counts", {}).items()

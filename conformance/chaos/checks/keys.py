@@ -84,6 +84,7 @@ def each_key_goes_on(history: History) -> Iterator[Violation]:
 
 
 def only_what_was_written_is_there(history: History) -> Iterator[Violation]:
+    """Yield the records in the log that no writer has sent."""
     puts = _by_key(history)
     for key, entries in found_at_the_end(history).items():
         known = {_shown(put) for put in puts.get(key, ())}

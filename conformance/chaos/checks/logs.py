@@ -59,6 +59,7 @@ def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
 
 
 def refused_records_are_not_there(history: History) -> Iterator[Violation]:
+    """Yield the records in the logs whose producer got an error that excludes success."""
     present = {p: {(who, n) for _, who, n in log} for p, log in final_logs(history).items()}
     for produce in _read_logs(history):
         partition, record = (
@@ -71,6 +72,7 @@ def refused_records_are_not_there(history: History) -> Iterator[Violation]:
 
 
 def nothing_is_there_twice(history: History) -> Iterator[Violation]:
+    """Yield the records that occur more than once in a log, with their offsets."""
     for partition, log in final_logs(history).items():
         counts = Counter((who, number) for _, who, number in log if who is not None)
         for record, count in counts.items():
@@ -94,6 +96,7 @@ def order_is_kept(history: History) -> Iterator[Violation]:
 
 
 def nothing_came_from_nowhere(history: History) -> Iterator[Violation]:
+    """Yield the records in the logs that no producer has sent."""
     sent: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for produce in history.operations("produce"):
         sent[produce.arguments["partition"]].add((produce.process, produce.arguments["number"]))
@@ -142,6 +145,10 @@ def the_end_never_goes_back(history: History) -> Iterator[Violation]:
 def _ends_below_floors(
     looks: list[HistoryOperation], floors: dict[str, list[tuple[int, int]]]
 ) -> Iterator[Violation]:
+    """Yield the high watermarks that are lower than an end known before they were read.
+
+    `floors` has for each partition the known ends: (when it was known, in ns; the offset).
+    """
     waiting = {partition: sorted(known, reverse=True) for partition, known in floors.items()}
     floor: dict[str, int] = defaultdict(int)
     for look in looks:

@@ -60,6 +60,7 @@ def what_is_done_with_is_not_delivered(history: History) -> Iterator[Violation]:
 
 
 def deliveries_keep_their_limit(history: History) -> Iterator[Violation]:
+    """Yield the deliveries whose count is not from 1 to the group's delivery limit."""
     limits = {
         each.arguments["group"]: each.arguments["limit"] for each in history.operations("share_end")
     }
@@ -88,6 +89,7 @@ def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
 
 
 def _ended_records(history: History) -> dict[Place, list[RecordEnd]]:
+    """Return the confirmed ends of each record, in the order of time."""
     ends_of: dict[Place, list[RecordEnd]] = defaultdict(list)
     for acknowledge in history.operations("acknowledge"):
         if acknowledge.ok and acknowledge.ended_ns is not None:

@@ -91,6 +91,7 @@ def transactions_end(history: History) -> Iterator[Violation]:
 
 
 def logs_are_whole(history: History) -> Iterator[Violation]:
+    """Yield the partitions that could not be read, and the logs that lack an offset."""
     reads = history.operations("read_txn_log")
     # If one partition cannot be read, as while its leader changes, all are read again.
     partitions = {read.arguments["partition"] for read in reads}

@@ -86,6 +86,8 @@ class LocalCluster(Brokers):
         self._cluster.start()
 
     def kill_one(self, which: float, down_s: float) -> Value:
+        """Kill a broker and start it again after `down_s` seconds; `which`, from 0 to 1, selects
+        it. The result has the exit status if the broker had ended before."""
         broker = self._brokers[int(which * len(self._brokers))]
         status = broker.ended
         broker.kill()
@@ -95,6 +97,8 @@ class LocalCluster(Brokers):
         return result if status is None else {**result, "ended": status}
 
     def end(self, stage: WorkloadStage) -> None:
+        """Stop all brokers, and record their exit statuses and the unhandled errors in their
+        log."""
         for broker in self._brokers:
             begun = stage.recorder.invoke(NEMESIS, "stop", broker=broker.broker_id)
             status = broker.stop()

@@ -50,6 +50,8 @@ class Fleet:
     def __init__(
         self, stage: WorkloadStage, directory: Path, topic: str, streams: Program | None
     ) -> None:
+        """Keep the members' histories and output in `directory`; without `streams` none is of
+        Streams."""
         self._stage = stage
         self._directory = directory
         self._topic = topic
@@ -71,6 +73,7 @@ class Fleet:
     # Churn
 
     def join(self, kind: str) -> None:
+        """Start a member of this kind in a process of its own."""
         self._number += 1
         name = self._slot() if kind == STREAMS else f"{kind}-{self._number}"
         output_path = self._directory / f"{name}.out"
@@ -105,6 +108,7 @@ class Fleet:
         member.resumes_at = time.monotonic() + for_s
 
     def _command(self, name: str, kind: str) -> list[str]:
+        """Return the command line of a member; it continues the clock of this round's history."""
         if kind == STREAMS:
             assert self._streams is not None
             return self._streams.command(name)

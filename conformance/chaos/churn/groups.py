@@ -39,6 +39,7 @@ def share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
 
 
 def _share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
+    """Return each partition's number of records that the share group has not ended."""
     wanted = DescribeShareGroupOffsetsRequestGroup(group, None)
     [described] = link.ask(DescribeShareGroupOffsetsRequest([wanted])).groups
     check(described.error_code)
@@ -69,6 +70,7 @@ class Looker(WorkloadClient):
                     self._look(link, group)
 
     def _look(self, link: Link, group: str) -> None:
+        """Record the group's committed offsets; an error ends up in the history only."""
         try:
             attempt(
                 self.recorder,

@@ -61,6 +61,7 @@ class ChurnMember:
         return cls(addresses=addresses, plan=RoundPlan(**given.pop("plan")), **given)
 
     def client(self) -> WorkloadClient:
+        """Return the client of this member: a share consumer, or a consumer that commits."""
         recorder = Recorder(Path(self.history), self.began_ns, self.number)
         stage = WorkloadStage(self.plan, self.addresses, recorder)
         if self.kind == SHARE:

@@ -63,6 +63,7 @@ def moves(seed: int, kinds: Sequence[str]) -> Iterator[ChurnEvent]:
 
 
 def round_plan(seed: int, load_s: float) -> RoundPlan:
+    """Return the plan of the load; the faults of a churn test come from `moves`."""
     return RoundPlan(
         seed=seed,
         workload="churn",

@@ -115,6 +115,7 @@ def run(
 
 
 def _verdict(history: History, seconds: float) -> ChurnVerdict:
+    """Return the violations of the history, and how often each event and operation occurred."""
     found_violations = violations(history, CHECKS)
     outcomes = [operation.ok for operation in history.all_operations()]
     happened = Counter({"kills of the broker": len(history.operations("fault"))})
@@ -139,6 +140,10 @@ class _Round:
     def __init__(
         self, stage: WorkloadStage, brokers: Brokers, fleet: Fleet, kinds: Sequence[str]
     ) -> None:
+        """Prepare a round whose members are of these kinds.
+
+        Share and streams groups are left out of the groups whose committed offsets are checked.
+        """
         self._stage = stage
         self._brokers = brokers
         self._fleet = fleet
@@ -148,6 +153,10 @@ class _Round:
         self._counts = CountReader("counts", stage)
 
     def play(self, moves_least: int) -> None:
+        """Play the round: prepare, let members come and go under load, catch up, read the results.
+
+        The members end before the results are read, so that nothing changes any more.
+        """
         stage = self._stage
         with stage.linked() as link:
             patiently(stage, "prepare", lambda: self._prepare(link))
@@ -183,6 +192,7 @@ class _Round:
         return STREAMS in self._kinds
 
     def _prepare(self, link: Link) -> bool:
+        """Create the topics and groups; return True when all is there."""
         topics = link.topics()
         for topic in (TOPIC, *((WORDS, COUNTS) if self._counting else ())):
             if topic not in topics:
@@ -195,6 +205,7 @@ class _Round:
     # The events
 
     def _churn(self, moves_least: int) -> None:
+        """Make the moves of the plan until the load's time is over and enough moves were made."""
         end = time.monotonic() + self._stage.plan.load_s
         for number, move in enumerate(moves(self._stage.plan.seed, self._kinds)):
             if time.monotonic() >= end and number >= moves_least:
@@ -206,6 +217,7 @@ class _Round:
             self._make(move)
 
     def _make(self, move: ChurnEvent) -> None:
+        """Carry out one move. Without a member of its kind, it is a join instead."""
         if move.what is ChurnEventKind.BROKER:
             self._kill_broker(move)
             return
@@ -230,6 +242,10 @@ class _Round:
     # The end
 
     def _caught_up(self, link: Link) -> bool:
+        """Return whether all groups have read, shared or counted everything that was written.
+
+        Members that have ended are replaced, since a group without members never catches up.
+        """
         self._fleet.tend()
         for kind in self._kinds:
             if not self._fleet.of(kind):
@@ -254,6 +270,7 @@ class _Round:
         return offsets, lags, self._counts.seen
 
     def _conclude(self, link: Link) -> bool:
+        """Record the logs, committed offsets, lags and word counts at the end; return True."""
         recorder = self._stage.recorder
         link.forget()
         for index in self._partitions:

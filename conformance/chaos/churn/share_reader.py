@@ -33,6 +33,7 @@ class ShareReader(WorkloadClient):
     """
 
     def __init__(self, name: str, stage: WorkloadStage, topic: str, group: str) -> None:
+        """Prepare a member of the group, with settings drawn from the plan's seed."""
         super().__init__(name, stage)
         self._topic = topic
         self._group = group
@@ -49,6 +50,8 @@ class ShareReader(WorkloadClient):
         }
 
     def run(self, stop: threading.Event) -> None:
+        """Fetch and acknowledge records until `stop` is set; each batch is committed before the
+        next."""
         consumer = ShareConsumer(self._settings)
         consumer.subscribe([self._topic])
         while not stop.is_set():
@@ -58,6 +61,10 @@ class ShareReader(WorkloadClient):
         consumer.close()
 
     def _poll(self, consumer: ShareConsumer) -> list[Acknowledged]:
+        """Return the fetched records with their acknowledgements, and record the delivery.
+
+        The list is empty if nothing came, or if the client reported an error.
+        """
         began_ns = self.recorder.now_ns()
         try:
             messages = [message for message in consumer.poll(POLL_S) if message.error() is None]
@@ -72,6 +79,8 @@ class ShareReader(WorkloadClient):
         return records
 
     def _acknowledge(self, consumer: ShareConsumer, message: Message) -> Acknowledged:
+        """Acknowledge one record at random; return its partition, offset, delivery count and
+        kind."""
         what = drawn(self._rng)
         consumer.acknowledge(message, what)
         offset = message.offset()

@@ -54,6 +54,7 @@ class WordWriter(WorkloadClient):
         self._rng = stream_of(stage.plan.seed, name)
 
     def run(self, stop: threading.Event) -> None:
+        """Produce random words until `stop` is set, then wait for all acknowledgements."""
         producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": self.stage.bootstrap,
@@ -80,6 +81,10 @@ class CountReader(WorkloadClient):
         self.seen = 0
 
     def run(self, stop: threading.Event) -> None:
+        """Read the committed counts from the start of each partition until `stop` is set.
+
+        It has no group: partitions are assigned by hand, and the group id is only required.
+        """
         consumer = Consumer(
             {
                 "bootstrap.servers": self.stage.bootstrap,

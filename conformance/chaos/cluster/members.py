@@ -79,6 +79,10 @@ def on_one_machine(directory: Path, brokers: int, settings: Mapping[str, str]) -
 
 @contextmanager
 def _start_members(cluster: ClusterProcess | SharedClusterProcess) -> Iterator[Mapping[int, Disk]]:
+    """Start all brokers, each on a data disk of its own, and yield the disks by broker id.
+
+    All brokers are killed at the end.
+    """
     with ExitStack() as stack:
         disks = {}
         for number, broker in cluster.brokers.items():

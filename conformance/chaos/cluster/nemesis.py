@@ -40,6 +40,7 @@ class ClusterNemesis:
     def __init__(
         self, ground: Ground, members: Members, chroot: str, session_s: float, recorder: Recorder
     ) -> None:
+        """Prepare the faults of one cluster; `session_s` is its ZooKeeper session timeout."""
         self._ground = ground
         self._members = members
         self._brokers: Mapping[int, Broker] = members.cluster.brokers
@@ -92,6 +93,8 @@ class ClusterNemesis:
             time.sleep(min(left, POLL_S))
 
     def _begin(self, fault: ClusterFault) -> None:
+        """Begin a fault and schedule its end; a fault that is not possible now is recorded as
+        skipped. An expired session takes the session timeout longer to show its effect."""
         begun = self._recorder.invoke(
             NEMESIS, "fault", kind=fault.kind, what=str(fault), step_s=fault.step_s
         )
@@ -132,6 +135,7 @@ class ClusterNemesis:
             broker.kill()
 
     def _spawn(self, number: int) -> None:
+        """Start a broker that does not run, and note whether it starts on a full disk."""
         if self._brokers[number].running:
             return
         for other, broker in self._brokers.items():
@@ -164,6 +168,7 @@ class ClusterNemesis:
         return self._down([n for n in self._brokers if str(n) not in self._busy])
 
     def _down(self, victims: Sequence[int]) -> Undo | None:
+        """Kill these brokers; return how to start them again, or None if one is down or paused."""
         names = [str(number) for number in victims]
         if not victims or not self._reserve(*names):
             return None
@@ -209,6 +214,8 @@ class ClusterNemesis:
         return self._pause_process(ZOOKEEPER, self._ground.zookeeper)
 
     def _pause_process(self, name: str, process: Broker | ZooKeeperProcess) -> Undo | None:
+        """Pause a process; return how to resume it, or None if it has ended, is down or is
+        paused."""
         if process.ended is not None or not self._reserve(name):
             return None
         process.pause()
@@ -220,6 +227,9 @@ class ClusterNemesis:
         return undo
 
     def _have_zookeeper_stutter(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Pause and resume ZooKeeper repeatedly; return how to end that, or None if it is not
+        running. Pauses and runs are random parts of the session timeout, so that some sessions
+        expire."""
         zookeeper, over = self._ground.zookeeper, threading.Event()
         if zookeeper.ended is not None or not self._reserve(ZOOKEEPER):
             return None
@@ -243,6 +253,7 @@ class ClusterNemesis:
         return undo
 
     def _restart_zookeeper(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Kill ZooKeeper; return how to start it, or None if another fault has it."""
         if not self._reserve(ZOOKEEPER):
             return None
         self._ground.zookeeper.kill()
@@ -256,6 +267,7 @@ class ClusterNemesis:
     # The process that holds the metadata, in a cluster on one machine
 
     def _pause_holder(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Pause the process that holds the shared metadata; None if another fault has it."""
         cluster = self._sharing
         if not self._reserve(HOLDER):
             return None
@@ -268,6 +280,10 @@ class ClusterNemesis:
         return undo
 
     def _kill_holder(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Kill the process that holds the shared metadata, and with it all brokers.
+
+        Return how to start them all, or None if that is not possible now.
+        """
         cluster, names = self._sharing, [HOLDER, *map(str, self._brokers)]
         if self._full or not self._reserve(*names):
             return None  # such a cluster does not start if a broker's disk is full
@@ -311,6 +327,7 @@ class ClusterNemesis:
         return self._cuts([(victim, THE_ZOOKEEPER)])
 
     def _cuts(self, pairs: Sequence[tuple[int, int]]) -> Undo:
+        """Cut the network from source to target for each pair; return how to mend it."""
         cluster, network = self._members.cluster, self._ground.network
         for source, target in pairs:
             if isinstance(cluster, SharedClusterProcess):
@@ -349,6 +366,10 @@ class ClusterNemesis:
     # Other faults
 
     def _resign(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Delete ZooKeeper's node of the controller, so that another broker becomes the controller.
+
+        Nothing has to be undone; None if ZooKeeper cannot answer now.
+        """
         if ZOOKEEPER in self._busy:
             return None  # the client would wait, and no fault would end meanwhile
         client = KazooClient(self._ground.zookeeper.connect(self._chroot))
@@ -363,6 +384,10 @@ class ClusterNemesis:
         return lambda: None
 
     def _fill_disk(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Fill the victim's data disk; return how to make room, or None if the broker does not run.
+
+        A broker without a view of the cluster has not started yet; it counts as starved.
+        """
         broker = self._brokers[victim]
         if str(victim) in self._busy or broker.ended is not None:
             return (

@@ -56,6 +56,7 @@ class Network:
     """`count` hosts; overlapping cuts are counted, so that the last `mend` ends the cut."""
 
     def __init__(self, count: int) -> None:
+        """Create `count` hosts and the routing between them; after an error nothing is left."""
         _ip("link set lo up")
         FORWARDING.write_text("1")
         self._holders: list[subprocess.Popen[bytes]] = []
@@ -116,10 +117,15 @@ class Network:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Remove all hosts."""
         self.close()
 
 
 def _wait_until_apart(pid: int) -> None:
+    """Wait until the process has another network namespace than this one.
+
+    Raise NetworkMissing after START_TIMEOUT_S seconds.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     own = os.readlink("/proc/self/ns/net")
     while os.readlink(f"/proc/{pid}/ns/net") == own:

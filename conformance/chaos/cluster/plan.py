@@ -169,6 +169,8 @@ def draw(
 def _faults(
     rng: random.Random, load_s: float, kinds: Sequence[ClusterFaultKind]
 ) -> tuple[ClusterFault, ...]:
+    """Return 1 to FAULTS_MAX faults of these kinds, in the order of their begin; none without
+    kinds."""
     if not kinds:
         return ()
     faults = [_fault(rng, load_s, rng.choice(kinds)) for _ in range(rng.randint(1, FAULTS_MAX))]
@@ -176,6 +178,10 @@ def _faults(
 
 
 def _fault(rng: random.Random, load_s: float, kind: ClusterFaultKind) -> ClusterFault:
+    """Return a random fault that begins during the load.
+
+    Each field is drawn for every kind, so that the draws after it do not depend on the kind.
+    """
     victim, other = rng.sample(range(1, BROKERS + 1), 2)
     return ClusterFault(
         kind,
@@ -190,6 +196,7 @@ def _fault(rng: random.Random, load_s: float, kind: ClusterFaultKind) -> Cluster
 
 
 def _broker_settings(rng: random.Random) -> dict[str, str]:
+    """Return random broker settings, which make timeouts shorter than the faults."""
     partitions = str(rng.choice([1, 3, 5]))
     return {
         # An acknowledged record has two replicas.

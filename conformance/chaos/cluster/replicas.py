@@ -27,6 +27,7 @@ def out_of_sync(addresses: Sequence[Address]) -> list[str]:
 
 
 def _out_of_sync(link: Link) -> Iterable[str]:
+    """Yield a text for each partition without a leader or with replicas out of sync."""
     reply = link.ask(MetadataRequest(topics=None))
     for topic in reply.topics:
         for partition in topic.partitions:

@@ -103,6 +103,8 @@ def _expect(stage: WorkloadStage, f: str, find_problems: Callable[[], list[str]]
 
 
 def _judge_the_end(workload: Workload, stage: WorkloadStage, members: Members) -> None:
+    """Record what the cluster has at the end: logs, equal replicas, exit statuses, unhandled
+    errors."""
     with stage.linked() as link:
         patiently(stage, "conclude", lambda: concluded(workload, link))
     _expect(stage, "same_bytes", lambda: replicas.different(members.data_dirs()))

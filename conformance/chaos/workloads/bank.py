@@ -39,6 +39,10 @@ class Bank(Workload):
     checks: ClassVar[Sequence[Check]] = (*COMMON_CHECKS, *TRANSACTION_CHECKS, *BANK_CHECKS)
 
     def __init__(self, stage: WorkloadStage) -> None:
+        """Draw the number of tellers from the plan's seed.
+
+        With fewer transactional ids than tellers two of them share an id and fence each other.
+        """
         super().__init__(stage)
         rng = stream_of(stage.plan.seed, "bank")
         tellers = rng.randint(TELLERS_MIN, TELLERS_MAX)

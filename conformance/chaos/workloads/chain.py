@@ -54,6 +54,10 @@ class Chain(Workload):
     )
 
     def __init__(self, stage: WorkloadStage) -> None:
+        """Create the clients of each stage, and draw their numbers from the plan's seed.
+
+        The offsets topic is watched too, since transactions write the groups' offsets to it.
+        """
         super().__init__(stage)
         rng = stream_of(stage.plan.seed, "chain")
         count = stage.plan.partitions
@@ -76,6 +80,7 @@ class Chain(Workload):
         self._auditor = Auditor("auditor", stage, TOPICS[-1], count)
 
     def prepare(self, link: Link) -> None:
+        """Create the topics and groups that are missing, and record the stages for the checks."""
         self.stage.recorder.note(JUDGE, "chain", stages=list(LINKS))
         for topic, partitions in self._topics.items():
             if topic not in link.topics():

@@ -83,6 +83,7 @@ class EpochProducer:
     """
 
     def __init__(self, stage: WorkloadStage, transactional_id: str, name: str) -> None:
+        """Open two connections: one for requests, one for those that are given up and repeated."""
         self._recorder = stage.recorder
         self._name = name
         self._id = transactional_id
@@ -119,6 +120,7 @@ class EpochProducer:
         self._unsent[topic, partition].append(value)
 
     def flush(self, timeout: float = CALL_S) -> int:
+        """Send all batches until each one is acknowledged; return 0, as librdkafka does."""
         for target, values in self._unsent.items():
             assert target not in self._batches, "the last batch must be acknowledged first"
             self._batches[target] = self._batch(target, values)
@@ -160,6 +162,10 @@ class EpochProducer:
         self._begin_epoch(reply.producer_id, reply.producer_epoch)
 
     def _begin_epoch(self, producer_id: int, epoch: int) -> None:
+        """Take the id and epoch that the broker returned, and begin its sequence numbers at 0.
+
+        An epoch that is not newer is recorded as a fatal error, which the checks report.
+        """
         if (producer_id, epoch) <= (self._producer_id, self._epoch):
             self._recorder.note(self._name, "client_fatal", error=f"epoch {epoch} is not newer")
         self._producer_id, self._epoch = producer_id, epoch
@@ -170,6 +176,7 @@ class EpochProducer:
     # Batches
 
     def _batch(self, target: Target, values: list[bytes]) -> bytes:
+        """Return a transactional batch of these values with the next sequence numbers."""
         now_ms = time.time_ns() // 1_000_000
         sequence = self._sequences[target]
         self._sequences[target] += len(values)
@@ -184,6 +191,7 @@ class EpochProducer:
         )
 
     def _produce_request(self) -> Message:
+        """Return one request with all batches that are not acknowledged."""
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
         for (topic, partition), batch in self._batches.items():
             topics[topic].append(PartitionProduceData(partition, batch))

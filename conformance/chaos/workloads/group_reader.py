@@ -119,6 +119,7 @@ class GroupReader(WorkloadClient):
         return self._ends.get(partition, 0) >= end
 
     def run(self, stop: threading.Event) -> None:
+        """Read and commit until `stop` is set, then commit the rest and leave the group."""
         consumer = confluent_kafka.Consumer(self._settings)
         consumer.subscribe(
             [self._topic],
@@ -136,6 +137,7 @@ class GroupReader(WorkloadClient):
         consumer.close()
 
     def _poll(self, consumer: confluent_kafka.Consumer) -> None:
+        """Read the records that are there, at most RECORDS_MAX, and record them."""
         began_ns = self.recorder.now_ns()
         message = consumer.poll(POLL_S)
         while message is not None:
@@ -146,6 +148,7 @@ class GroupReader(WorkloadClient):
         self._note_records(began_ns)
 
     def _take(self, message: confluent_kafka.Message) -> None:
+        """Take a record and its next position; an offset that cannot be reset is fatal."""
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -169,6 +172,11 @@ class GroupReader(WorkloadClient):
         self._records = []
 
     def _commit(self, consumer: confluent_kafka.Consumer) -> None:
+        """Commit the positions that have changed, and record the outcome.
+
+        An error means that the commit failed if it is among the refusals, else that it may have
+        succeeded.
+        """
         wanted = {p: n for p, n in self._next.items() if self._committed.get(p) != n}
         if not wanted:
             return
@@ -204,6 +212,7 @@ class GroupReader(WorkloadClient):
     def _on_revoke(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
     ) -> None:
+        """Record what was read, commit it if this member does so, and forget the partitions."""
         self._note_records(self.recorder.now_ns())
         if self._commits_on_revoke:
             self._commit(consumer)

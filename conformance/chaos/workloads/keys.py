@@ -43,6 +43,7 @@ class KeyWriter(WorkloadClient):
     partition."""
 
     def __init__(self, name: str, stage: WorkloadStage) -> None:
+        """Draw the keys and settings of this writer from the plan's seed."""
         super().__init__(name, stage)
         self._rng = stream_of(stage.plan.seed, name)
         self._keys = [f"{name}:{n}" for n in range(self._rng.randint(1, KEYS_MAX))]
@@ -61,6 +62,8 @@ class KeyWriter(WorkloadClient):
         }
 
     def run(self, stop: threading.Event) -> None:
+        """Write bursts until `stop` is set, then wait for all acknowledgements; record fatal
+        errors."""
         producer = confluent_kafka.Producer(self._settings)
         try:
             while not stop.wait(PAUSE_S):
@@ -72,6 +75,7 @@ class KeyWriter(WorkloadClient):
             self.recorder.note(self.name, "client_fatal", error=str(fatal.__cause__ or fatal))
 
     def _put(self, producer: confluent_kafka.Producer) -> None:
+        """Write the next record of a random key, which may be a tombstone."""
         at = self._rng.randrange(len(self._keys))
         key, partition = self._keys[at], at % self.stage.plan.partitions
         number = self._sent[key]
@@ -97,6 +101,7 @@ class KeyWorkload(Workload):
     broker_settings: ClassVar[Mapping[str, str]] = {"log.cleaner.backoff.ms": "50"}
 
     def __init__(self, stage: WorkloadStage) -> None:
+        """Draw the number of writers from the plan's seed."""
         super().__init__(stage)
         self._rng = stream_of(stage.plan.seed, "keys")
         self._partitions = list(range(stage.plan.partitions))
@@ -105,6 +110,7 @@ class KeyWorkload(Workload):
         self._writers: list[WorkloadClient] = [KeyWriter(f"writer-{n}", stage) for n in writers]
 
     def prepare(self, link: Link) -> None:
+        """Create the compacted topic, with intervals that keep the cleaner busy."""
         configs = self.stage.plan.topic_configs | {
             "cleanup.policy": "compact",
             "segment.ms": str(self._rng.choice([50, 200])),

@@ -24,6 +24,7 @@ class Onlooker(WorkloadClient):
         self._partitions = list(range(stage.plan.partitions))
 
     def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set, and create a topic after each LOOKS_A_TOPIC looks."""
         with self.stage.linked() as link:
             for number in itertools.count():
                 if stop.wait(PAUSE_S):
@@ -50,6 +51,8 @@ class Onlooker(WorkloadClient):
         return [(f"{self._topic}-{partition}", offset) for partition, offset in offsets.items()]
 
     def _make(self, link: Link, topic: str) -> None:
+        """Create a topic and ask for a producer id; both are recorded."""
+
         def create() -> Value:
             link.create_topic(topic, 1, {})
             return {}

@@ -45,6 +45,10 @@ class Processor(WorkloadClient):
     """Works until it is told to stop; after a fatal error it starts as a new producer."""
 
     def __init__(self, name: str, stage: WorkloadStage, link: ChainLink, own_id: str) -> None:
+        """Prepare a member between two topics, with settings drawn from the plan's seed.
+
+        `own_id` is its transactional id.
+        """
         super().__init__(name, stage)
         self._source, self._target, self._group = link
         self._id = own_id
@@ -74,6 +78,11 @@ class Processor(WorkloadClient):
         }
 
     def run(self, stop: threading.Event) -> None:
+        """Consume, process and produce until `stop` is set.
+
+        After an error or at random a new producer and a new consumer take over, as if the process
+        had started again.
+        """
         while not stop.is_set():
             self._incarnations += 1
             process = f"{self.name}.{self._incarnations}"
@@ -136,6 +145,7 @@ class Processor(WorkloadClient):
         return all(offset >= 0 for _, offset in offsets)
 
     def _note_records(self, began_ns: int) -> None:
+        """Record the batch that was read, from this time on."""
         if not self._batch:
             return
         records = [
@@ -152,10 +162,17 @@ class Processor(WorkloadClient):
     def _send_on(
         self, transactor: Sender, consumer: confluent_kafka.Consumer, stop: threading.Event
     ) -> None:
+        """Produce the batch and commit its offsets in one transaction, and record the outcome.
+
+        Some transactions linger longer than their timeout. If this one fails, reading starts again
+        from the committed offsets.
+        """
         offsets = self._positions(1)
         lingers = self._rng.random() < LINGERS
 
         def work() -> None:
+            """Produce the batch, wait in some cases, and add the group's offsets to the
+            transaction."""
             for message in self._batch:
                 self._produce(transactor.producer, message)
             if lingers:
@@ -174,6 +191,7 @@ class Processor(WorkloadClient):
     def _produce(
         self, producer: confluent_kafka.Producer, message: confluent_kafka.Message
     ) -> None:
+        """Produce the record to the target topic; a key always goes to the same partition."""
         key = key_of(message)
         producer.produce(
             self._target,

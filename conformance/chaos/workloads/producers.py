@@ -60,6 +60,7 @@ class CountingProducer(WorkloadClient):
     def __init__(
         self, name: str, stage: WorkloadStage, topic: str, records_max: int = RECORDS_MAX
     ) -> None:
+        """Draw the bursts and the producer's settings from the plan's seed."""
         super().__init__(name, stage)
         self._topic = topic
         self._records_max = records_max
@@ -83,6 +84,10 @@ class CountingProducer(WorkloadClient):
         }
 
     def run(self, stop: threading.Event) -> None:
+        """Produce bursts until `stop` is set or `records_max` are sent, then wait for all answers.
+
+        A burst is left out while more than `waiting_max` records are not acknowledged.
+        """
         producer = confluent_kafka.Producer(self._settings)
         try:
             while self._sent.total() < self._records_max and not stop.wait(self._pause_s):
@@ -97,6 +102,10 @@ class CountingProducer(WorkloadClient):
             self.recorder.note(self.name, "client_fatal", error=str(fatal.__cause__ or fatal))
 
     def _send(self, producer: confluent_kafka.Producer) -> None:
+        """Produce the next numbered record to a random partition.
+
+        251 is prime, so that the padding of neighbouring records differs.
+        """
         partition = self._rng.randrange(self.stage.plan.partitions)
         number = self._sent[partition]
         self._sent[partition] += 1
@@ -150,6 +159,10 @@ class Prober(WorkloadClient):
         self._sent: Counter[int] = Counter()
 
     def run(self, stop: threading.Event) -> None:
+        """Produce one record at a time until `stop` is set, and never repeat one.
+
+        An error after which the record may still be there leaves the outcome open.
+        """
         with self.stage.linked() as link:
             while not stop.wait(PROBE_PAUSE_S):
                 partition = self._rng.randrange(self.stage.plan.partitions)

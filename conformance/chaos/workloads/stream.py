@@ -44,6 +44,7 @@ class Stream(Workload):
     )
 
     def __init__(self, stage: WorkloadStage) -> None:
+        """Create the clients, and draw their numbers from the plan's seed."""
         super().__init__(stage)
         rng = stream_of(stage.plan.seed, "stream")
         self._partitions = list(range(stage.plan.partitions))
@@ -75,6 +76,7 @@ class Stream(Workload):
         )
 
     def conclude(self, link: Link) -> None:
+        """Record the logs, the committed offsets and the topics at the end."""
         recorder = self.stage.recorder
         for partition in self._partitions:
             work = partial(read_log, link, TOPIC, partition)

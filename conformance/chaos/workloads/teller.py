@@ -60,6 +60,10 @@ class Teller(WorkloadClient, Generic[P]):
         own_id: str,
         make_producer: MakeProducer[P],
     ) -> None:
+        """Draw this teller's habits from the plan's seed.
+
+        `own_id` is its transactional id; `_linger_s` is longer than the transaction timeout.
+        """
         super().__init__(name, stage)
         self._make_producer = make_producer
         self._topic = topic
@@ -74,6 +78,11 @@ class Teller(WorkloadClient, Generic[P]):
         self._transactor = self._next()
 
     def run(self, stop: threading.Event) -> None:
+        """Transfer until `stop` is set, then until one transfer commits.
+
+        Without one in RECOVERY_S seconds the teller is recorded as stuck. Some tellers leave a
+        transaction open, which the broker must abort.
+        """
         while not stop.wait(self._pause_s):
             self._transfer(self._rng.choice(INTENTS), stop)
         deadline = time.monotonic() + RECOVERY_S
@@ -104,9 +113,12 @@ class Teller(WorkloadClient, Generic[P]):
         return self._carry_out(self._transactor, intent, stop)
 
     def _carry_out(self, transactor: Transactor[P], intent: Intent, stop: threading.Event) -> Type:
+        """Make one transfer as intended, record it, and return its outcome."""
         legs = self._legs()
 
         def work() -> None:
+            """Produce the records; then linger beyond the timeout, or let a new producer fence this
+            one."""
             for partition, value in legs:
                 transactor.producer.produce(self._topic, value.encode(), partition=partition)
             self._add(transactor.producer, self._numbers)

@@ -72,6 +72,7 @@ class CountingTxnProducer(confluent_kafka.Producer):
     """librdkafka's producer, which counts its records without an acknowledgement."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Count the records that are delivered without an error."""
         self._produced = 0
         self._delivered: list[object] = []
         delivered = self._delivered  # not self: the garbage collector does not see the callbacks
@@ -159,6 +160,7 @@ class Transactor(Generic[P]):
     def __init__(
         self, stage: WorkloadStage, transactional_id: str, name: str, make_producer: MakeProducer[P]
     ) -> None:
+        """Create the producer; `usable` is False until it has taken over its transactional id."""
         self.name = name
         self.transactional_id = transactional_id
         self.producer = make_producer(stage, transactional_id, name)
@@ -224,6 +226,7 @@ class Transactor(Generic[P]):
         return is_aborted
 
     def _end(self, *, commit: bool) -> KafkaError | None:
+        """Commit or abort, and record it; return the error, or None after success."""
         begun = self._recorder.invoke(
             self.name, "end_txn", transactional_id=self.transactional_id, commit=commit
         )
@@ -247,6 +250,10 @@ class TransactionSettling:
     """Waits until the last stable offsets have passed all transactions of the load."""
 
     def __init__(self, stage: WorkloadStage, topics: Mapping[str, Sequence[int]]) -> None:
+        """Prepare to wait until the transactions in these topics have ended.
+
+        The bound is the transaction timeout plus SETTLE_S seconds.
+        """
         self._recorder = stage.recorder
         self._topics = topics
         self._bound_s = timeout_ms(stage.plan) / 1000 + SETTLE_S
@@ -294,6 +301,7 @@ def read_logs(
 
 
 def _read_log(link: Link, topic: str, partition: int, name: Name) -> Value:
+    """Return the log of a partition with its start, last stable and end offset."""
     start = link.offsets(topic, [partition], EARLIEST)[partition]
     stable = link.offsets(topic, [partition], LATEST, stable=True)[partition]
     end = link.offsets(topic, [partition], LATEST)[partition]
@@ -312,6 +320,7 @@ def entries_of(
 
 
 def _entries(records: Iterable[LogRecord], partition: str, name: Name) -> list[TransactionLogEntry]:
+    """Return the records for the history; only records of clients have a name."""
     return [
         TransactionLogEntry(
             record.offset,

@@ -25,6 +25,7 @@ class TxnReader(WorkloadClient):
     def __init__(
         self, name: str, stage: WorkloadStage, topic: str, partitions: int, named: MessageName
     ) -> None:
+        """Prepare a reader of committed records; its fetch sizes are drawn from the plan's seed."""
         super().__init__(name, stage)
         self._topic = topic
         self._partitions = list(range(partitions))
@@ -60,6 +61,7 @@ class TxnReader(WorkloadClient):
         consumer.close()
 
     def _poll(self, consumer: confluent_kafka.Consumer) -> None:
+        """Read what is there; record the records and remember the ends of partitions."""
         began_ns = self.recorder.now_ns()
         records: list[tuple[str, int, str]] = []
         ends: dict[int, int] = {}

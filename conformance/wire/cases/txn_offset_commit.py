@@ -93,7 +93,7 @@ def aborted(stage: Stage) -> None:
 
 @case("a group that nobody has heard of")
 def new_group(stage: Stage) -> None:
-    """A transaction that commits to a new group is aborted; the offsets are read before and after."""
+    """A transaction that commits to a new group is aborted; reads show the offsets each time."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
