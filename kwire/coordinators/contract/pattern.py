@@ -25,8 +25,13 @@ class RegexPattern:
     __slots__ = ("_compiled",)
 
     def __init__(self, text: str) -> None:
+        """Compiles `text`.  Raises InvalidRegex if it is not valid or too long.
+
+        RE2 matches in linear time, so a client's pattern cannot block the broker.
+        """
         if len(text) > CHARACTERS_MAX:
             raise InvalidRegex(f"a pattern of {len(text)} characters; {CHARACTERS_MAX} at most")
+        # Here, since most brokers get no pattern: the import would cost time at every start.
         import re2
 
         options = re2.Options()

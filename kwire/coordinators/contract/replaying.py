@@ -42,6 +42,10 @@ class ReplaySlice:
     """Some batches of a log.  Iterate once; `records` and `end_offset` are valid after that."""
 
     def __init__(self, data: bytes, replaced_keys: tuple[bytes, ...]) -> None:
+        """`data` has whole batches; only the last record of a replaced key is applied.
+
+        `replaced_keys` has prefixes of the keys for which a record replaces the earlier ones.
+        """
         self._data = data
         self._replaced_keys = replaced_keys
         self._last: dict[bytes | int, tuple[bytes | None, bytes, int]] = {}
@@ -87,6 +91,10 @@ class ReplaySlice:
     def _producer_records(
         self, position: int, header: batches.BatchHeader
     ) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
+        """Yields the records of a producer's batch, and the markers of its transactions.
+
+        They are applied in the log's order: a marker decides about the records before it.
+        """
         for record in batches.records(self._data, position):
             if not header.is_control:
                 self.records += 1

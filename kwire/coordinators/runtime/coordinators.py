@@ -38,6 +38,7 @@ class Coordinators:
     """See the module.  Subscribes to the node's leadership changes and metadata when created."""
 
     def __init__(self, node: Node) -> None:
+        """The coordinators themselves are created at their first use."""
         self._node = node
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -52,7 +53,9 @@ class Coordinators:
 
     @property
     def groups(self) -> GroupCoordinator:
+        """The group coordinator, which is created at the first use."""
         if self._groups is None:
+            # Here: a broker that no group uses starts faster without these modules.
             from kwire.coordinators.runtime.groups import GroupCoordinator
             from kwire.coordinators.runtime.surroundings import BrokerSurroundings
 
@@ -105,6 +108,11 @@ class Coordinators:
             coordinator_of().resign(partition.index)
 
     def _follow(self, _: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Tells the coordinators which topics were deleted, after a metadata change.
+
+        Also updates the number of partitions of `__consumer_offsets`, which decides the partition
+        of each group.
+        """
         deleted = [*delta.deleted.items()]
         if deleted and self._groups is not None:
             self._groups.topics_deleted(deleted)

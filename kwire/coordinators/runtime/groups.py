@@ -79,6 +79,7 @@ SHARE_TYPE = "share"
 
 
 def limits_of(config: BrokerConfig) -> GroupLimits:
+    """Returns the limits of groups that the broker's settings give; all times are in ms."""
     return GroupLimits(
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -149,6 +150,10 @@ class GroupCoordinator:
         now_ms: Callable[[], int],
         surroundings: Surroundings,
     ) -> GroupCoordinator:
+        """Returns a group coordinator with the broker's settings.
+
+        `partitions` is the number of partitions of `__consumer_offsets`.
+        """
         return cls(
             limits_of(config),
             partitions=partitions,
@@ -195,6 +200,10 @@ class GroupCoordinator:
     def join_group(
         self, request: JoinGroupRequest, caller: ClassicCaller
     ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+        """JoinGroup: adds a member to a classic group, or lets it rejoin.
+
+        The reply is a promise while the rebalance waits for other members.
+        """
         invalid = classic_join.invalid(request, self.limits)
         if invalid is not None:
             return invalid
@@ -205,6 +214,7 @@ class GroupCoordinator:
             lambda machine, ticket, now_ms: machine.classic.join(
                 request,
                 caller,
+                # Members of a consumer group have plain UUIDs, also those of the classic protocol.
                 new_kafka_uuid() if machine.classic.is_hosted(request.group_id) else new_member_id,
                 ticket,
                 now_ms,
@@ -215,6 +225,7 @@ class GroupCoordinator:
     def sync_group(
         self, request: SyncGroupRequest
     ) -> SyncGroupResponse | Promise[SyncGroupResponse]:
+        """SyncGroup: returns the member's assignment, once the leader has sent it."""
         if not request.group_id:
             return sync_error(ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -226,6 +237,7 @@ class GroupCoordinator:
     def heartbeat(
         self, request: HeartbeatRequest
     ) -> HeartbeatResponse | Promise[HeartbeatResponse]:
+        """Heartbeat of a classic member; the error tells it to rejoin if necessary."""
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -237,6 +249,7 @@ class GroupCoordinator:
     def leave_group(
         self, request: LeaveGroupRequest
     ) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
+        """LeaveGroup: removes members from a classic group."""
         if not request.group_id:
             return _leave_error(ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -302,6 +315,7 @@ class GroupCoordinator:
     def describe_share_group(
         self, group_id: str
     ) -> DescribedShareGroup | Promise[DescribedShareGroup]:
+        """ShareGroupDescribe: returns the state of a share group."""
         from kwire.codecs.messages.share_group_describe import DescribedGroup
 
         if not group_id:
@@ -342,6 +356,7 @@ class GroupCoordinator:
     def describe_streams_group(
         self, group_id: str
     ) -> DescribedStreamsGroup | Promise[DescribedStreamsGroup]:
+        """StreamsGroupDescribe: returns the state of a streams group."""
         from kwire.codecs.messages.streams_group_describe import DescribedGroup
 
         if not group_id:
@@ -359,6 +374,10 @@ class GroupCoordinator:
     def commit_offsets(
         self, request: OffsetCommitRequest, api_version: int
     ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+        """OffsetCommit: stores offsets of a group of any kind.
+
+        `api_version` decides the errors that the client knows.
+        """
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.commit_offsets(
@@ -413,6 +432,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, request: OffsetDeleteRequest
     ) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
+        """OffsetDelete: removes offsets of partitions that no member reads."""
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -433,6 +453,10 @@ class GroupCoordinator:
     def describe_group(
         self, group_id: str, api_version: int
     ) -> DescribedGroup | Promise[DescribedGroup]:
+        """DescribeGroups: returns the state of a classic group.
+
+        `api_version` decides how an unknown group is reported.
+        """
         return self.runtime.submit(
             self.partition_for(group_id),
             lambda machine, ticket, _: GroupEffects.reply(
@@ -444,6 +468,7 @@ class GroupCoordinator:
     def describe_consumer_group(
         self, group_id: str
     ) -> DescribedConsumerGroup | Promise[DescribedConsumerGroup]:
+        """ConsumerGroupDescribe: returns the state of a group."""
         if not group_id:
             return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(

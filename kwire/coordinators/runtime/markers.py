@@ -59,6 +59,7 @@ class _Job:
     __slots__ = ("failed", "markers", "pending", "remaining", "retry_ms", "unsettled")
 
     def __init__(self, markers: Markers) -> None:
+        """No marker is written yet."""
         self.markers = markers
         self.pending: Iterator[tuple[str, int]] = (
             (topic, index) for topic, indexes in markers.partitions.items() for index in indexes
@@ -168,6 +169,11 @@ class MarkerSender:
         self._settled(job)
 
     def _fail(self, job: _Job, topic: str, index: int, error: ErrorCode) -> None:
+        """Decides what follows from a marker that could not be written.
+
+        A newer coordinator: the whole job is dropped.  A partition that needs no marker any more is
+        skipped.  Any other error: the partition is tried again later.
+        """
         transactional_id = job.markers.transactional_id
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             # Another coordinator has taken over this transactional id and ends its transaction.
@@ -200,6 +206,10 @@ class MarkerSender:
             log.info("Skipped partition %s-%d: it no longer exists.", topic, index)
 
     def _settled(self, job: _Job) -> None:
+        """Counts one result of the job; after the last one, completes or retries it.
+
+        The delay before a retry doubles up to RETRY_MS_MAX.
+        """
         job.unsettled -= 1
         if job.unsettled or not self._is_current(job):
             return
@@ -212,6 +222,7 @@ class MarkerSender:
         job.retry_ms = min(2 * job.retry_ms, RETRY_MS_MAX)
 
     def _complete(self, job: _Job) -> None:
+        """Reports that all markers are written; repeats it until the report is accepted."""
         if not self._is_current(job):
             return
         if self._written(job.markers):

@@ -27,6 +27,7 @@ class Promise(Generic[T]):
         self._callbacks: list[Callable[[T], None]] = []
 
     def resolve(self, value: T) -> None:
+        """Sets the value, wakes the waiting task, then calls the callbacks with the value."""
         assert not self.resolved, "a promise is resolved once"
         self.resolved = True
         self._value = value
@@ -51,6 +52,10 @@ class Promise(Generic[T]):
         return self._value
 
     async def wait(self) -> T:
+        """Returns the value once it is set.
+
+        A cancelled wait leaves the promise as it is; it may be awaited again.
+        """
         if self.resolved:
             await trio.lowlevel.checkpoint()
             return self._value

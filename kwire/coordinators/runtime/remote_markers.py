@@ -52,6 +52,7 @@ class RemoteMarkers:
     """See the module."""
 
     def __init__(self, peers: Peers, nursery: trio.Nursery, request_timeout_ms: int) -> None:
+        """`request_timeout_ms` is how long the other broker waits for its followers."""
         self._peers = peers
         self._timeout_ms = request_timeout_ms + GRACE_MS
         self._gathering: RequestBatcher[RemoteMarker] = RequestBatcher(
@@ -66,6 +67,11 @@ class RemoteMarkers:
         self._gathering.add(broker_id, item)
 
     async def _send(self, broker_id: int, items: list[RemoteMarker]) -> None:
+        """Sends the markers that are still wanted, and passes on the result of each.
+
+        A marker without a result, or of a failed request, gets an error after which it is sent
+        again.
+        """
         items = [item for item in items if item.is_wanted()]
         if not items:
             return
@@ -90,6 +96,7 @@ class RemoteMarkers:
 
 
 def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
+    """Returns the request; all partitions of one transaction share an entry."""
     partitions: dict[TxnMarker, dict[str, list[int]]] = {}
     for item in items:
         partitions.setdefault(item.marker, {}).setdefault(item.topic, []).append(item.partition)

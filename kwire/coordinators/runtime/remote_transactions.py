@@ -66,6 +66,7 @@ class RemoteTransactions:
     """See the module."""
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
+        """`nursery` runs the tasks that send requests."""
         self._peers = peers
         self._gathering: RequestBatcher[PartitionsQuery] = RequestBatcher(
             nursery,
@@ -79,6 +80,11 @@ class RemoteTransactions:
         self._gathering.add(broker_id, query)
 
     async def _send(self, broker_id: int, queries: list[PartitionsQuery]) -> None:
+        """Sends the queries in one request and resolves each with its result.
+
+        A broker that is too old for it cannot verify transactions: then they pass without
+        verification.
+        """
         request = AddPartitionsToTxnRequest([_transaction(query) for query in queries])
         peer = self._peers.peer(broker_id, Role.VERIFICATION)
         try:
@@ -99,6 +105,7 @@ class RemoteTransactions:
 
 
 def _transaction(query: PartitionsQuery) -> AddPartitionsToTxnTransaction:
+    """Returns the part of AddPartitionsToTxn about one transaction."""
     return AddPartitionsToTxnTransaction(
         transactional_id=query.transactional_id,
         producer_id=query.producer_id,
@@ -117,9 +124,15 @@ def _answer_all(queries: Iterable[PartitionsQuery], error: ErrorCode) -> None:
 
 
 def _answer(queries: Iterable[PartitionsQuery], response: AddPartitionsToTxnResponse) -> None:
+    """Resolves each query with the errors of its partitions.
+
+    A partition that the response leaves out gets NETWORK_EXCEPTION, so that its producer tries
+    again.
+    """
     if response.error_code:
         error = as_error_code(response.error_code)
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            # The broker lacks the right, not the client: the client must not see it.
             error = ErrorCode.INVALID_TXN_STATE
         _answer_all(queries, error)
         return

@@ -89,6 +89,7 @@ class Shard(Driver[M]):
     """One machine and the partition that holds its records."""
 
     def __init__(self, partition: Partition, machine: M, runtime: CoordinatorRuntime[M]) -> None:
+        """The shard is loading: `load` replays the partition into `machine`."""
         super().__init__(machine)
         self.partition = partition
         self.state = ShardState.LOADING
@@ -152,6 +153,11 @@ class Shard(Driver[M]):
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> None:
+        """Appends a batch to the partition's log.  Raises LogError.
+
+        A large segment is closed first, so that compaction can clean it: it never cleans the active
+        one.
+        """
         if self.partition.log.segments.active.size_bytes > SEGMENT_BYTES_MAX:
             self.partition.log.roll(now_ms)
         self.partition.append(
@@ -187,6 +193,10 @@ class Shard(Driver[M]):
         yield start, len(encoded)
 
     def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
+        """Sets, moves and cancels the machine's timers.
+
+        Each entry is a key, the timer (None cancels it), and the delay in ms.
+        """
         wheel = self._runtime.timers
         now_ms = wheel.now_ms()
         for key, timer, delay_ms in timers:
@@ -231,6 +241,7 @@ class Shard(Driver[M]):
         settled = False
 
         def committed(error: ErrorCode) -> None:
+            """Sends the replies, or refuses all requests with the error."""
             nonlocal settled
             if settled:  # the timeout and the commit can both call this
                 return
@@ -298,6 +309,7 @@ class Shard(Driver[M]):
         return records_read
 
     def _replay_one(self, item: ReplayedRecord | ReplayedTransactionEnd) -> None:
+        """Applies a record or transaction end of the log; skips records of unknown type."""
         if isinstance(item, ReplayedTransactionEnd):
             self.follow_marker(item.producer_id, commit=item.commit)
             return
@@ -338,6 +350,10 @@ class CoordinatorRuntime(Generic[M]):
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
     ) -> None:
+        """`machine` makes the empty machine of a new shard.
+
+        After `commit_timeout_ms` without commit a request gets REQUEST_TIMED_OUT.
+        """
         self.timers = timers
         self.now_ms = now_ms
         self.commit_timeout_ms = commit_timeout_ms

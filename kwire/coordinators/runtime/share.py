@@ -78,6 +78,10 @@ class ShareCoordinator:
     # -- operations
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Reply:
+        """Stores a share partition's first state, or starts it over.
+
+        It begins at `start_offset`, in `state_epoch`, without acquired records.
+        """
         return self._submit(
             key,
             "initialize share group state",

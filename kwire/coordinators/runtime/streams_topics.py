@@ -34,6 +34,7 @@ class StreamsTopics:
     def __init__(
         self, settings: LiveSettings, membership: ClusterMembership, start_soon: Callable[..., None]
     ) -> None:
+        """`start_soon` starts a task that runs as long as the broker."""
         self._settings = settings
         self._membership = membership
         self._start_soon = start_soon
@@ -57,6 +58,7 @@ class StreamsTopics:
         return failures
 
     async def _create(self, new_topics: Sequence[NewTopic], pause_ms: int) -> None:
+        """Creates the topics; each failure is reported to the group for `pause_ms`."""
         try:
             failures = await self._failures_of_creating(new_topics)
         except StoreError as error:

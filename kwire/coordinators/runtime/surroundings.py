@@ -21,6 +21,7 @@ class BrokerSurroundings:
     """Implements kwire.groups.surroundings.Surroundings."""
 
     def __init__(self, settings: LiveSettings, metadata: MetadataCache) -> None:
+        """Reads the present settings and metadata at each call."""
         self._settings = settings
         self._metadata = metadata
         self._known: dict[str, ConsumerSettings] = {}
@@ -33,6 +34,11 @@ class BrokerSurroundings:
         return self._metadata.image
 
     def settings(self, group_id: str) -> ConsumerSettings:
+        """Returns the settings of a consumer group: its own, or the broker's.
+
+        Each heartbeat asks for them, so they are cached until the broker's or the groups' settings
+        change.
+        """
         config, configs = self._settings.config, self._metadata.image.configs
         if self._made_of[0] is not config or self._made_of[1] is not configs:
             self._known.clear()  # also removes groups that have no settings of their own any more
@@ -45,6 +51,7 @@ class BrokerSurroundings:
         return known
 
     def share_settings(self, group_id: str) -> ShareSettings:
+        """Returns the settings of a share group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
         settings = group_settings(self._settings.config, overrides)
         return ShareSettings(
@@ -54,6 +61,7 @@ class BrokerSurroundings:
         )
 
     def streams_settings(self, group_id: str) -> StreamsSettings:
+        """Returns the settings of a streams group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
         settings = group_settings(self._settings.config, overrides)
         return StreamsSettings(
@@ -66,6 +74,7 @@ class BrokerSurroundings:
 
 
 def _settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerSettings:
+    """Returns the settings of a consumer group; `overrides` are its own, by name."""
     settings = group_settings(config, overrides)
     return ConsumerSettings(
         session_timeout_ms=settings.consumer_session_timeout_ms,

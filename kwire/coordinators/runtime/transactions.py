@@ -55,6 +55,7 @@ PartitionErrors = dict[tuple[str, int], ErrorCode]
 
 
 def limits_of(config: BrokerConfig) -> TransactionLimits:
+    """Returns the limits of transactions that the broker's settings give, in ms."""
     abort_interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
     remove_interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
     return TransactionLimits(
@@ -119,6 +120,10 @@ class TransactionCoordinator:
     def init_producer_id(
         self, request: ProducerInitialization
     ) -> ProducerAnswer | Awaitable[ProducerAnswer]:
+        """InitProducerId: returns the producer's id and its new epoch.
+
+        An open transaction of the same transactional id is aborted first.
+        """
         invalid = request.invalid(self.limits)
         if invalid is not ErrorCode.NONE:
             return ProducerAnswer(invalid)
@@ -131,6 +136,10 @@ class TransactionCoordinator:
         )
 
     def end_txn(self, request: EndTransaction) -> ProducerAnswer | Awaitable[ProducerAnswer]:
+        """EndTxn: commits or aborts a transaction.
+
+        The reply comes once the decision is committed; markers are written after that.
+        """
         if not request.transactional_id:
             return ProducerAnswer(ErrorCode.INVALID_REQUEST)
         return self._with_producer_ids(
@@ -249,6 +258,8 @@ class TransactionCoordinator:
     def describe(
         self, transactional_id: str
     ) -> DescribedTransaction | Promise[DescribedTransaction]:
+        """DescribeTransactions: returns the state of a transactional id."""
+
         def refused(error: ErrorCode) -> DescribedTransaction:
             return DescribedTransaction(transactional_id=transactional_id, error_code=error)
 
@@ -313,8 +324,14 @@ class TransactionCoordinator:
         return partition < len(topic_image.partitions)
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
+        """Returns the function that writes a transaction's marker to one partition.
+
+        It returns an error (NONE: written), or None if `settle` gets the result later.  If this
+        broker no longer coordinates the transactional id, it always returns an error.
+        """
         index = self.partition_for(markers.transactional_id)
         shard = self.runtime.shards.get(index)
+        # The metadata does not have `__transaction_state` yet: the broker has just started.
         if index < 0:
             return lambda topic, partition: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if shard is None:
@@ -354,6 +371,10 @@ class TransactionCoordinator:
             self._remote_markers = remote
 
         def write(topic: str, index: int) -> ErrorCode | None:
+            """Writes the marker here, or sends it to the leader.
+
+            Returns None in the second case: `settle` gets the result.
+            """
             leader = node.image.leader_of(topic, index)
             if leader == node.node_id:
                 return here(topic, index)

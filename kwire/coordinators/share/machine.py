@@ -99,6 +99,10 @@ class ShareStateMachine:
             self._apply_update(record)
 
     def _apply_snapshot(self, record: ShareStateSnapshot) -> None:
+        """Replaces the state of a share partition; a record without value removes it.
+
+        Epochs never go back: a later update may have raised them.
+        """
         key, value = key_of(record), record.value
         if value is None:
             self._states.pop(key, None)
@@ -189,6 +193,10 @@ class ShareStateMachine:
     def write(
         self, key: ShareKey, written: ShareStateWrite, ticket: Ticket, now_ms: int
     ) -> ShareStateEffects:
+        """WriteShareGroupState: stores a change of a share partition's state.
+
+        Refuses a leader or a state epoch that is older than the known one.
+        """
         stored = self._states.get(key)
         if key.partition < 0 or stored is None:
             return _uninitialized(key, "Write", ticket)
@@ -202,6 +210,10 @@ class ShareStateMachine:
         return ShareStateEffects(records=[record], replies=[(ticket, DONE)])
 
     def summary(self, key: ShareKey, ticket: Ticket) -> ShareStateEffects:
+        """ReadShareGroupStateSummary: returns a share partition's state, for lag and offsets.
+
+        One that was never initialized has an empty state.  Unlike `read` it fences nobody.
+        """
         if key.partition < 0:
             return ShareStateEffects.reply(
                 ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -239,6 +251,11 @@ class ShareStateMachine:
         leader_epoch: int,
         now_ms: int,
     ) -> ShareStateRecord:
+        """Returns the record of a change: the change only, or the whole state.
+
+        The whole state is written after `updates_per_snapshot` changes, so that a load reads few
+        records.
+        """
         if stored.updates >= self._updates_per_snapshot:
             return stored.state.snapshot_with(written, leader_epoch, now_ms).to_snapshot(key)
         return stored.state.to_update(key, written, leader_epoch)

@@ -288,6 +288,7 @@ class SharePartition:
         return transition
 
     def _check(self, batch: AcknowledgedBatch) -> None:
+        """Raises AcknowledgementRefused if the batch has offsets that nobody acquired yet."""
         if batch.last < self._runs.start:
             return  # all its records are in a terminal state already
         if batch.first >= self._runs.end:
@@ -302,6 +303,7 @@ class SharePartition:
             )
 
     def _check_held(self, run: RecordRun, member_id: str) -> None:
+        """Raises AcknowledgementRefused unless the member has acquired these records."""
         if not _is_held(run):
             raise AcknowledgementRefused(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED[run.is_split])
         if run.delivery.member_id != member_id:
@@ -322,6 +324,10 @@ class SharePartition:
         )
 
     def _give_back(self, runs: Iterable[RecordRun], limits: ShareLimits) -> Transition:
+        """Returns the transition that releases those of the runs that are held.
+
+        They become available again, or archived after their last permitted delivery.
+        """
         transition = Transition()
         for run in runs:
             if _is_held(run):
@@ -350,6 +356,10 @@ def _is_held(run: RecordRun) -> bool:
 
 
 def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: ShareLimits) -> Delivery:
+    """Returns the state of a record after its acknowledgement.
+
+    Raises AcknowledgementRefused if locks cannot be renewed.
+    """
     match kind:
         case AcknowledgeType.ACCEPT:
             return Delivery(DeliveryState.ACKNOWLEDGED, delivery.times)
@@ -362,6 +372,7 @@ def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: Share
                     "Renewing acquisition locks is not enabled for the group.",
                 )
             return delivery._replace(lock_ends_ms=now_ms + limits.lock_ms)
+        # REJECT, and GAP: the offset has no record that could be delivered again.
         case _:
             return Delivery(DeliveryState.ARCHIVED, delivery.times)
 

@@ -85,6 +85,7 @@ class ShareState:
     # -- its records
 
     def to_snapshot(self, key: ShareKey) -> ShareStateSnapshot:
+        """Returns the record that stores this whole state."""
         value = share_snapshot.ShareSnapshotValue(
             snapshot_epoch=self.snapshot_epoch,
             state_epoch=self.state_epoch,
@@ -104,6 +105,7 @@ class ShareState:
 
     @classmethod
     def of_snapshot(cls, value: share_snapshot.ShareSnapshotValue) -> ShareState:
+        """Returns the state that a snapshot record stores."""
         return cls(
             snapshot_epoch=value.snapshot_epoch,
             state_epoch=value.state_epoch,

@@ -128,6 +128,10 @@ def _acknowledge(
     batches: Sequence[WireAcknowledgement],
     promise: Promise[PartitionOutcome],
 ) -> None:
+    """Acknowledges a member's batches of one partition; `promise` gets the outcome.
+
+    The outcome comes once the share coordinator has stored it, or at once if it is refused.
+    """
     acknowledged = [
         AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
         for batch in batches

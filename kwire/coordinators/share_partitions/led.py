@@ -104,6 +104,11 @@ class LedPartition:
         now_ms: int,
         forget: Callable[[], None],
     ) -> None:
+        """`state` is the share coordinator's; `leadership` must be valid at this time.
+
+        `settings` returns the group's present settings.  `forget` removes this object from its
+        manager.
+        """
         self.key = key
         self.partition = partition = leadership.partition
         self.waiters: set[FetchWaiter] = set()
@@ -174,6 +179,7 @@ class LedPartition:
         """Write the transition of `decide`; repeat it after RETRY_MS if the write fails."""
 
         def written(error: ErrorCode) -> None:
+            """Sets the timer for another try if the write failed."""
             if self.is_stopped:
                 return
             if error is not ErrorCode.NONE:
@@ -184,6 +190,10 @@ class LedPartition:
         self._write(decide(), written)
 
     def _write(self, transition: Transition, done: Done) -> None:
+        """Writes a transition to the share coordinator, then applies it and calls `done`.
+
+        A transition without a change of state (a renewed lock) is applied at once.
+        """
         batches = transition.batches
         if not batches:
             self._settle(transition, ErrorCode.NONE, done)
@@ -208,6 +218,11 @@ class LedPartition:
         self._settle(transition, client_error_of(answer.error), done)
 
     def _settle(self, transition: Transition, error: ErrorCode, done: Done) -> None:
+        """Applies a transition, or takes it back after an error; then calls `done`.
+
+        If another broker leads the partition by now, this one stops.  Waiting fetches are woken,
+        since records may be available.
+        """
         self.records.settle(transition, succeeded=error is ErrorCode.NONE)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.stop()

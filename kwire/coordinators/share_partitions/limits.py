@@ -42,8 +42,10 @@ class ShareSettingsCache:
         """By group id; "" for all groups without settings of their own."""
 
     def of(self, group_id: str) -> ShareDeliverySettings:
+        """Returns the delivery settings of a group: its own, or the broker's."""
         config = self._settings.config
         overrides = self._metadata.image.configs.get((ConfigResourceType.GROUP, group_id))
+        # Groups without settings of their own share the entry "".
         name = "" if overrides is None else group_id
         entry = self._cache.get(name)
         if entry is None or entry[0] is not config or entry[1] is not overrides:
@@ -53,6 +55,7 @@ class ShareSettingsCache:
 
 
 def _delivery_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareDeliverySettings:
+    """Returns the delivery settings; `overrides` are the group's own, by name."""
     settings = group_settings(config, overrides)
     limits = ShareLimits(
         max_record_locks=settings.share_partition_max_record_locks,

@@ -103,6 +103,10 @@ class ShareManager:
     def _answered(
         self, key: ShareKey, leadership: Leadership, opening: Opening, answer: ShareStateAnswer
     ) -> None:
+        """Opens a share partition with the state that the share coordinator returned.
+
+        `opening` ends with the open partition, or with an error.
+        """
         del self._openings[key]
         if answer.state is None:
             opening.end(client_error_of(answer.error))

@@ -59,6 +59,7 @@ class RequestForm(NamedTuple):
 
 
 def _write_data(request: WriteState) -> write_share_group_state.PartitionData:
+    """Returns the part of WriteShareGroupState about one partition."""
     written = request.written
     return write_share_group_state.PartitionData(
         request.key.partition,
@@ -76,6 +77,10 @@ def _write_data(request: WriteState) -> write_share_group_state.PartitionData:
 
 
 def _state_of_read(result: read_share_group_state.PartitionResult) -> ShareState:
+    """Returns the state in a result of ReadShareGroupState.
+
+    The snapshot epoch matters only to the share coordinator; the response does not have it.
+    """
     return ShareState(
         snapshot_epoch=0,
         state_epoch=result.state_epoch,
@@ -85,6 +90,7 @@ def _state_of_read(result: read_share_group_state.PartitionResult) -> ShareState
 
 
 def _state_of_summary(result: read_share_group_state_summary.PartitionResult) -> ShareState:
+    """Returns the state in a result of ReadShareGroupStateSummary, which has no batches."""
     return ShareState(
         snapshot_epoch=0,
         state_epoch=result.state_epoch,
@@ -133,6 +139,7 @@ class RemoteStates:
     """See the module."""
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
+        """`nursery` runs the tasks that send requests."""
         self._peers = peers
         self._gathering: RequestBatcher[PendingRequest] = RequestBatcher(
             nursery,
@@ -147,6 +154,10 @@ class RemoteStates:
         return promise
 
     async def _send(self, broker_id: int, pending: list[PendingRequest]) -> None:
+        """Sends the pending requests to a broker.
+
+        One request to the broker holds only requests of one kind about one group.
+        """
         groups: dict[tuple[type[ShareStateRequest], str], list[PendingRequest]] = {}
         for entry in pending:
             request = entry[0]
@@ -183,6 +194,7 @@ def _message(form: RequestForm, group_id: str, requests: Sequence[ShareStateRequ
 
 
 def _answers(form: RequestForm, group_id: str, response: Any) -> dict[ShareKey, ShareStateAnswer]:  # noqa: ANN401 - its
+    """Returns the results of a response by share partition; with an error there is no state."""
     return {
         ShareKey(group_id, topic.topic_id, result.partition): ShareStateAnswer(
             error := as_error_code(result.error_code),

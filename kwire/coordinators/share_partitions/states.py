@@ -82,6 +82,11 @@ class ShareStates:
         return self._ask(DeleteState(key))
 
     def _ask(self, request: ShareStateRequest) -> Reply:
+        """Sends a request to the share partition's coordinator.
+
+        Returns the answer if it comes at once.  Otherwise returns a promise: the request waits in
+        the queue of its share partition, and is tried again while no coordinator is available.
+        """
         queue = self._queues.get(request.key)
         if queue is None:
             reply = self._attempt(request)
@@ -136,6 +141,7 @@ class ShareStates:
         return self._ask_there(leader, request)
 
     def _ask_there(self, broker_id: int, request: ShareStateRequest) -> Reply:
+        """Sends a request to the share coordinator on another broker."""
         from kwire.coordinators.share_partitions.remote_states import RemoteStates
 
         if self._remote is None:
