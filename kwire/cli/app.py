@@ -140,6 +140,8 @@ def client_properties(file: Path | None, given: Iterable[tuple[str, str]] = ()) 
 
 
 def _check_names(properties: Mapping[str, str], file: Path | None) -> None:
+    """Warns of client properties whose names look misspelt.  Raises Misuse for a security property,
+    since the connection would be less secure than intended."""
     from kwire.cli.text.output import printable
     from kwire.client.errors import Misuse
     from kwire.settings.client_properties import misspelt
@@ -188,6 +190,9 @@ def command_config_option(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
+    """Adds the options of a cluster to a command, and passes the connected cluster as its first
+    argument.  `timeout_s` is the default of --timeout, in seconds."""
+
     @bootstrap_option
     @click.option(
         "--timeout", type=TIMEOUT, metavar="SECONDS", default=timeout_s,
@@ -202,6 +207,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
     ) -> R:
         def with_cluster() -> R:
+            """Connects to the cluster, runs the command, and closes the connections."""
             from kwire.cli.patience import patient
             from kwire.cli.text.suggestions import suggesting
             from kwire.client.cluster import Cluster

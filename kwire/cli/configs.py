@@ -99,6 +99,8 @@ def why_without_effect(config: DescribeConfigsResourceResult) -> str | None:
 
 
 def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
+    """Returns a config as a JSON object.  `without_effect` says why kwire ignores the setting, or
+    is null."""
     from kwire.client.configs import source_name
 
     return {

@@ -185,6 +185,8 @@ def command(
 def _share_member(
     cluster: Cluster, group: str, topics: tuple[str, ...], said: str | None
 ) -> ShareConsumer:
+    """Returns a consumer of the share group.  `said` is the acknowledgement that --acknowledge
+    chose; without it, records are accepted."""
     from kwire.client.membership.share_consumer import Acknowledgement, ShareConsumer
 
     _partitions(cluster, topics, None)  # Raises if a topic does not exist.
@@ -212,6 +214,7 @@ def _read_shared(
 
 
 def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consumer:
+    """Returns a consumer that begins at `start` where no offset is given."""
     from kwire.client.consumer import Consumer, Reset
     from kwire.client.offsets import Isolation
 
@@ -225,6 +228,8 @@ def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consu
 def _partitions(
     cluster: Cluster, topics: tuple[str, ...], wanted: list[int] | None
 ) -> list[TopicPartition]:
+    """Returns the `wanted` partitions of each topic, or all if None.  Raises Misuse if a topic does
+    not have a wanted partition."""
     from kwire.client.cluster import TopicPartition
     from kwire.client.errors import Misuse
 
@@ -282,6 +287,7 @@ def _printer(form: str, key_separator: str | None) -> Callable[[ConsumedRecord],
         out.write(b"\n")
 
     def full(record: ConsumedRecord) -> None:
+        """Prints the time, position, key, value and headers of a record as one line."""
         headers = "".join(f"  {name}={text_of(value)}" for name, value in record.headers)
         line = (
             f"{iso_time(record.timestamp_ms)}  {record.topic}-{record.partition} @ {record.offset}"
@@ -360,6 +366,7 @@ class RecordPrinting:
         return self.consumer.has_joined == joins and self.consumer.is_at_end
 
     def _step(self) -> None:
+        """Polls once and prints the records.  For a group, commits the positions at intervals."""
         left = None if self.max_messages is None else self.max_messages - self.count
         records = self.consumer.poll(POLL_S, left)
         for record in records:

@@ -125,6 +125,7 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
 
 
 def _summary(group: GroupDescription) -> dict[str, Any]:
+    """Returns the fields of a group, without its members, as a JSON object."""
     return {
         "group": group.group_id,
         "type": group.type,
@@ -155,6 +156,7 @@ def _members(group: GroupDescription) -> list[dict[str, Any]]:
 
 
 def _tasks(tasks: Tasks | None) -> dict[str, str]:
+    """Returns the tasks of a member of a streams group as table cells; none for other groups."""
     if tasks is None:
         return {}
     return {
@@ -241,6 +243,8 @@ def _shares(cluster: Cluster, group: GroupDescription) -> list[dict[str, Any]]:
 
 
 def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Returns the end offsets of the partitions.  Topics whose end offsets cannot be fetched are
+    left out, so that the other offsets are still shown."""
     from kwire.client.errors import BrokerRefused, Misuse
     from kwire.client.offsets import end_offsets
 
@@ -423,6 +427,7 @@ def _committed(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPa
 
 
 def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition]:
+    """Returns the chosen partitions: those listed for each topic, or all if none are listed."""
     from kwire.client.cluster import TopicPartition
 
     partitions = []

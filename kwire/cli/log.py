@@ -63,6 +63,8 @@ def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
 
 
 def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
+    """Prints the entries of files.  An unreadable file is reported, and the others are still
+    printed; then the command exits with a failure."""
     from kwire.log.error import CorruptFile, LogDirError
     from kwire.log.inspection.dump import entries
 
@@ -81,6 +83,8 @@ def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
 
 
 def _files(paths: Iterable[Path]) -> Iterable[Path]:
+    """Yields the files to read: a file itself, and of a folder all readable files.  The folder is a
+    log directory or the folder of one partition."""
     from kwire.log.inspection.dump import is_readable
 
     for path in paths:
@@ -133,6 +137,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
 
 
 def _record_reader(path: Path) -> Callable[[Record], Entry]:
+    """Returns the function that decodes records of a file, by its topic: Kafka's internal topics
+    have formats of their own; other records are shown as text."""
     topic = path.parent.name.rpartition("-")[0]
     if topic == "__consumer_offsets":
         from kwire.groups.records import decode as decode_group

@@ -34,6 +34,9 @@ class TroubleReport:
         return bool(self._told)
 
     def __call__(self, error: ClientError) -> None:
+        """Shows an error after which the client retries, once it has lasted for PASSES_S seconds,
+        and only once for the same text.  After CALM_S seconds without errors, the next one begins
+        anew."""
         now = time.monotonic()
         if now - self._last > CALM_S:
             self._began, self._told = now, ""

@@ -62,6 +62,8 @@ def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> No
 
 
 def _first_reply(cluster: Cluster, wait_s: float) -> None:
+    """Waits at most `wait_s` seconds until any broker answers.  Then raises the last
+    ClientError."""
     from kwire.client.errors import ClientError
 
     deadline = time.monotonic() + wait_s

@@ -247,6 +247,9 @@ def _without_end(line: bytes) -> bytes:
 
 
 def _lines_of_input(descriptor: int, on_pause: Callable[[], None]) -> Iterator[bytes]:
+    """Yields the lines of the input without their ends.  Calls `on_pause` if no more input
+    comes within LINGER_S seconds, so that records are sent.  Raises BadLine for a line that is
+    too long."""
     begun: list[bytes] = []
     size_bytes = 0
     while chunk := _read(descriptor):

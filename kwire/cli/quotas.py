@@ -77,6 +77,7 @@ def _entity(chosen: dict[str, Any]) -> Entity:
 
 
 def _named(chosen: dict[str, Any]) -> Entity:
+    """Returns the entity that the options name.  Raises a usage error if they name none."""
     entity = _entity(chosen)
     if not entity:
         raise click.UsageError(
@@ -132,6 +133,7 @@ def remove_command(cluster: Cluster, quotas: tuple[str, ...], **chosen: Any) -> 
 
 
 def _number(name: str, text: str) -> float:
+    """Parses the value of a quota.  Raises click.BadParameter if it is not a finite number."""
     try:
         number = float(text)
     except ValueError:
@@ -144,6 +146,8 @@ def _number(name: str, text: str) -> float:
 
 
 def _alter(cluster: Cluster, entity: Entity, values: Mapping[str, float | None]) -> None:
+    """Changes quotas of an entity; None removes one.  If the broker refuses a name that is not
+    Kafka's, the error suggests the nearest one."""
     from kwire.client.errors import BrokerRefused, Misuse
     from kwire.client.quotas import alter_quotas
     from kwire.codecs.errors import ErrorCode

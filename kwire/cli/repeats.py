@@ -50,6 +50,9 @@ class CollapsingHandler(logging.Handler):
         """The messages of open windows, the oldest window first."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Passes a record on, or only counts it if the same text was logged often within WINDOW_S
+        seconds.  The first record after that time reports the count.  Records with tracebacks
+        always pass."""
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
@@ -118,6 +121,7 @@ class PlainFormatter(logging.Formatter):
     default_msec_format = "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
+        """Formats a record as `TIME [LEVEL ]NAME: TEXT`; the level INFO is left out."""
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
         name = record.name.removeprefix("kwire.")
         text = f"{self.formatTime(record)} {level}{name}: {record.getMessage()}"

@@ -25,6 +25,8 @@ class _Output(io.FileIO):
     """Standard output, which raises ReaderGone or OutputFailed."""
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]  # what a BufferedWriter hands on
+        """Writes to standard output.  Raises ReaderGone if the reader has closed the pipe, and
+        OutputFailed for another error."""
         try:
             return super().write(data)
         except BrokenPipeError as error:

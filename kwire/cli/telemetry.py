@@ -125,6 +125,8 @@ def describe_command(
 
 
 def _show(push: PushedMetrics, prefix: str, as_json: bool) -> None:
+    """Prints the metrics of one push whose names begin with `prefix`.  A push that is not OTLP is
+    reported, and does not end the command."""
     from kwire.client.telemetry import NotOtlp, data_points
 
     try:
@@ -140,6 +142,7 @@ def _show(push: PushedMetrics, prefix: str, as_json: bool) -> None:
 
 
 def _print_push(push: PushedMetrics, points: list[DataPoint]) -> None:
+    """Prints the metrics of one push as a table."""
     title = f"{push.client_id} ({push.instance_id}), {iso_time(push.time_ms)}"
     rows = [
         (
@@ -158,6 +161,8 @@ def _whose(push: PushedMetrics) -> dict[str, object]:
 
 
 def _point(point: DataPoint) -> dict[str, object]:
+    """Returns a data point as a JSON object.  `delta`: the value counts since the client's last
+    push."""
     return {
         "name": point.name,
         "labels": dict(point.labels),

@@ -55,6 +55,7 @@ def _mechanism_option(**more: Any) -> Callable[[C], C]:  # noqa: ANN401 - click'
 
 
 def _password_options(command: C) -> C:
+    """Adds the options of commands that set a password."""
     command = click.option(
         "--generate", is_flag=True, help="Generate a password, and print it on standard output."
     )(command)
@@ -137,6 +138,7 @@ def remove_command(cluster: Cluster, name: str, mechanisms: tuple[str, ...]) -> 
 
 
 def _mechanisms_of(cluster: Cluster, name: str) -> set[str]:
+    """Returns the mechanisms for which a user has a password; an empty set for an unknown user."""
     from kwire.client.access.users import describe_users
     from kwire.client.errors import BrokerRefused
     from kwire.codecs.errors import ErrorCode
@@ -162,6 +164,8 @@ def _must_have(cluster: Cluster, name: str) -> set[str]:
 def _set_password(
     cluster: Cluster, name: str, mechanisms: tuple[str, ...], iterations: int, generate: bool
 ) -> None:
+    """Sets one password for all `mechanisms` of a user.  A generated password is printed only after
+    the brokers have accepted it."""
     from kwire.client.access.users import set_passwords
 
     password = _generated() if generate else _entered(name)

@@ -187,7 +187,7 @@ def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
 
 def _broker(node: ClusterNode, report: BrokerReport | None) -> BrokerHealth:
     """Returns the health of a broker from its own report only; the counts of replicas are added
-    later.  A report of None means that the broker was not asked."""
+    later.  `report` is None if the survey has none of it."""
     health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
     if report is None:
         return health

@@ -59,6 +59,8 @@ class ClusterAdmin:
     """An admin client for a cluster.  Its methods raise PipelineError if the cluster is down."""
 
     def __init__(self, kafka: Kafka, *, patience_s: float = PATIENCE_S) -> None:
+        """`patience_s` is how long, in seconds, a request is repeated until the cluster answers.
+        Raises PipelineError if librdkafka refuses the properties of `kafka`."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -237,6 +239,8 @@ class ClusterAdmin:
         left_out = getattr(KafkaError, absent) if absent else None
 
         def results() -> dict[Any, Any]:
+            """Sends the request and waits for all results.  Those with the error `left_out` are
+            left out."""
             found = {}
             for key, future in ask().items():
                 try:
@@ -300,6 +304,8 @@ class GroupOffsets:
         ]
 
         def commit() -> bool:
+            """Commits once.  Returns False if the group has members: the coordinator then refuses
+            commits of a client that is none."""
             try:
                 done = self._consumer.commit(offsets=places, asynchronous=False)
             except KafkaException as failed:

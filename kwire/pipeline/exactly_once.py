@@ -233,6 +233,8 @@ class ExactlyOnceWriter:
         _ship_by_value()
 
         def run(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+            """Writes the rows of one Spark task, and yields one row for each partition that it
+            wrote."""
             import pyarrow
 
             for written in self.write(batches, plan):
@@ -262,6 +264,8 @@ class PartitionWriter:
     def __init__(
         self, writer: ExactlyOnceWriter, topic: str, partition: int, position: Position, known: int
     ) -> None:
+        """`position` names the source of the rows.  `known` is the offset before which all rows are
+        known to be written.  The producer is opened by the first `add`."""
         self.writer = writer
         self.topic = topic
         self.partition = partition

@@ -82,6 +82,8 @@ def _stores(properties: dict[str, str]) -> dict[str, str]:
 
 
 def _as_pem(stores: list[str], properties: dict[str, str]) -> dict[str, str]:
+    """Removes Java's keystore and truststore from `properties`, and returns their contents as
+    settings with PEM text: librdkafka cannot read JKS files."""
     from kwire.security.tls.options import read_options
     from kwire.security.tls.stores import pem_of_identity, pem_of_trusted
 

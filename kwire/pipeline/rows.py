@@ -135,6 +135,9 @@ class Reports:
         return callbacks
 
     def _report(self, offset: int) -> Report:
+        """Returns the delivery callback for the record with the source offset `offset`.  It stores
+        the record's offset in the target, or its error."""
+
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 self.refused[offset] = error

@@ -117,6 +117,8 @@ def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
 
 
 def _start(name: str, where: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+    """Starts Spark and writes the messages of its start to `log`.  Raises PipelineError if it does
+    not start."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(f"kwire pipeline: {name}").master(where)

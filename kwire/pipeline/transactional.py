@@ -54,6 +54,9 @@ class TransactionalClient:
         partition: int,
         patience_s: float,
     ) -> None:
+        """`settings` are librdkafka's.  `group` and the partition make the transactional id, so
+        that a second task for the same partition fences the first.  `patience_s` limits waits for
+        the cluster."""
         self.topic = topic
         self.partition = partition
         self.transactional_id = f"{group}-{topic}-{partition}"
@@ -116,6 +119,8 @@ class TransactionalClient:
         return self.insist(lambda timeout_s: self._committed(partitions, timeout_s))
 
     def _committed(self, partitions: list[TopicPartition], timeout_s: float) -> TopicPartition:
+        """Returns the committed position of the first of `partitions`.  Raises KafkaException for
+        an error in the response."""
         from confluent_kafka import KafkaException
 
         committed: TopicPartition = self._positions.committed(partitions, timeout_s)[0]

@@ -61,6 +61,9 @@ def command(directories: tuple[Path, ...], zookeeper: str, timeout: float, dry_r
 
 
 def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry_run: bool) -> None:
+    """Writes the metadata of a single node to ZooKeeper, and then changes its directories so that
+    they belong to that cluster.  The directories stay locked meanwhile, so the node must be
+    stopped."""
     with _locked(directories) as locked:
         broker_id = _broker_id(locked)
         image = _metadata(directories[0])
@@ -121,6 +124,8 @@ def _broker_id(directories: Sequence[LogDir]) -> int:
 
 
 def _metadata(directory: Path) -> ClusterImage:
+    """Returns the metadata of a single node from its first log directory.  Raises NotAdopted if
+    there is none or it is damaged."""
     from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
     from kwire.cluster.stores.local import FILE_NAME
 
@@ -141,6 +146,8 @@ def _metadata(directory: Path) -> ClusterImage:
 def _written(
     zookeeper: str, timeout_s: float, image: ClusterImage, broker_id: int, *, dry_run: bool
 ) -> Adoption:
+    """Writes the metadata to ZooKeeper (with `dry_run`, only checks that this is possible) and
+    returns what was written.  Raises NotAdopted with all reasons."""
     import trio
 
     from kwire.cluster.stores.contract import StoreError

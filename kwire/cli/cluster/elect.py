@@ -108,6 +108,8 @@ def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
 
 
 def _row(election: Election, leaders: dict[tuple[str, int], int]) -> dict[str, Any]:
+    """Returns an election as a JSON object.  `leader` is the leader after the election, null if
+    there is none."""
     leader = leaders.get(election.partition, -1)
     return {
         "topic": election.partition.topic,

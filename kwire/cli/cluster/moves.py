@@ -123,6 +123,7 @@ def _display(count: int) -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("moving", total=None, left=f"{count} to go")
 
         def update_bar(progress: Progress) -> None:
+            """Updates the progress bar.  A total of 0 bytes would show no bar, hence at least 1."""
             bar.update(
                 task,
                 completed=progress.copied_bytes,
@@ -134,6 +135,8 @@ def _display(count: int) -> Iterator[Callable[[Progress], None]]:
 
 
 def _lines(count: int) -> Callable[[Progress], None]:
+    """Returns a function that prints the progress as a line, at most every `LINE_EVERY_S`
+    seconds."""
     printed_at = time.monotonic()
 
     def print_line(progress: Progress) -> None:

@@ -199,6 +199,9 @@ def _carry_out(
     yes: bool,
     as_json: bool,
 ) -> None:
+    """Shows the planned moves, asks for agreement unless `yes`, and starts them.  `throttle`
+    limits the copying in bytes/s; None is unlimited.  `wait`: shows the progress until all are
+    complete."""
     from kwire.client.moving import bytes_to_copy, sizes_by_broker
     from kwire.client.reassignments import plan_object
 
@@ -275,6 +278,8 @@ def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) 
 
 
 def _cancel(cluster: Cluster, topics: tuple[str, ...], *, dry_run: bool, yes: bool) -> None:
+    """Cancels the reassignments of the topics, or all without topics, after agreement unless
+    `yes`."""
     from kwire.client.reassignments import list_reassignments
 
     under_way = [
@@ -304,6 +309,8 @@ def _cancel_all(cluster: Cluster, wanted: dict[TopicPartition, None]) -> None:
 
 
 def _finish(cluster: Cluster) -> None:
+    """Removes the replication throttles that a move left behind.  Exits with a failure as long as
+    reassignments are in progress, since these need the throttles."""
     from kwire.client.reassignments import list_reassignments
     from kwire.client.survey import all_topics
     from kwire.client.throttles import find_throttles, take_off

@@ -129,6 +129,7 @@ def show(health: ClusterHealth) -> None:
 
 
 def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
+    """Returns the row of a broker in the table of brokers; its last cell lists its problems."""
     trouble = [] if broker.address else ["away"]
     trouble += [broker.trouble] if broker.trouble else []
     trouble += [f"lost {directory}" for directory in broker.failed_dirs]
@@ -149,6 +150,8 @@ def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
 
 
 def _name(what: str, places: Iterable[TopicPartition]) -> None:
+    """Prints the partitions by topic under the headline `what`; prints nothing if there are
+    none."""
     by_topic: dict[str, list[int]] = {}
     for place in places:
         by_topic.setdefault(place.topic, []).append(place.partition)
@@ -162,6 +165,7 @@ def _name(what: str, places: Iterable[TopicPartition]) -> None:
 
 
 def _show_lags(health: ClusterHealth) -> None:
+    """Prints the followers that lag most, those out of sync first."""
     worst = sorted(health.lags, key=lambda lag: (lag.in_sync, -lag.records))[:LAGS_SHOWN_MAX]
     rows: list[tuple[Cell, ...]] = [
         (str(lag.partition), lag.broker, lag.records, "yes" if lag.in_sync else "no")
@@ -174,6 +178,8 @@ def _show_lags(health: ClusterHealth) -> None:
 
 
 def _show_reassignments(reassignments: list[Reassignment] | None) -> None:
+    """Prints the reassignments in progress.  None means that the controller does not support the
+    request."""
     if reassignments is None:
         click.echo("reassignments: the controller does not say")
     elif reassignments:
@@ -224,6 +230,7 @@ def as_object(health: ClusterHealth) -> dict[str, Any]:
 
 
 def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
+    """Returns the health of a broker as a JSON object; docs/commands.md documents the fields."""
     return {
         "broker": broker.broker,
         "address": broker.address,
@@ -245,6 +252,7 @@ def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
 
 
 def _reassignment_object(each: Reassignment) -> dict[str, Any]:
+    """Returns a reassignment as a JSON object."""
     return {
         **_place(each.partition),
         "replicas": list(each.replicas),

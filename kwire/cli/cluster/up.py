@@ -128,6 +128,8 @@ class Signals:
             signal.signal(each, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        """Handles the first SIGINT or SIGTERM: raises Stopped, or only records it while signals are
+        held.  Further signals are ignored, so that they do not interrupt the stopping."""
         for each in STOPPING:
             signal.signal(each, signal.SIG_IGN)
         self._is_asked = True
@@ -166,6 +168,8 @@ def _own(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[ZooKeeperProcess]:
+    """Runs ZooKeeper for the duration of the `with` block.  Signals are held while the process is
+    created, so that it is stopped in any case."""
     from kwire.testing import ZooKeeperProcess
 
     zookeeper = ZooKeeperProcess(folder / "zookeeper", jars=jars)
@@ -182,6 +186,8 @@ def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[Zoo
 def _cluster(
     folder: Path, connect: str, count: int, racks: str | None, port: int, settings: dict[str, str]
 ) -> ClusterProcess:
+    """Returns the cluster to start.  `racks` is RACK[,...], assigned to brokers in turn; `port` is
+    the first broker's port, or 0 for free ports."""
     from kwire.testing import ClusterProcess
 
     named = [rack.strip() for rack in racks.split(",")] if racks else []

@@ -111,6 +111,8 @@ def carry_out(
 
 
 def _make(cluster: Cluster, change: Change, folder: Path) -> None:
+    """Makes one change in the cluster.  `folder` is the folder of the declaration, from which files
+    with records and passwords are read."""
     match change:
         case TopicCreation():
             _create(cluster, change)
@@ -143,6 +145,7 @@ def _grant(cluster: Cluster, change: Change, folder: Path) -> None:
 
 
 def _create(cluster: Cluster, change: TopicCreation, *, validate_only: bool = False) -> None:
+    """Creates a topic; with `validate_only`, the broker only checks whether it could."""
     with suggesting_settings("topic", change.configs):
         create_topic(
             cluster,
@@ -155,6 +158,8 @@ def _create(cluster: Cluster, change: TopicCreation, *, validate_only: bool = Fa
 
 
 def _alter(cluster: Cluster, change: AlterConfigs, *, validate_only: bool = False) -> None:
+    """Alters configs; a value of None removes the config.  With `validate_only`, the broker only
+    checks."""
     resource = ConfigResource(
         ConfigResourceKind[change.kind.upper().replace("-", "_")], change.name
     )
@@ -183,6 +188,8 @@ def _seed(cluster: Cluster, name: str, seeds: Iterable[Seed], folder: Path) -> N
 
 
 def _rule(acl: DeclaredAcl) -> client_acls.Acl:
+    """Converts a declared ACL to one of the client, whose constants have upper-case names."""
+
     def constant(word: str) -> str:
         return word.upper().replace("-", "_")
 

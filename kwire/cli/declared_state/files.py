@@ -92,6 +92,8 @@ def _record(line: str, where: str) -> NewRecord:
 
 
 def _lines(seed: SeedFile, path: Path) -> Iterator[NewRecord]:
+    """Yields the records of a file with one JSON record, or one JSON value, per line.  Empty lines
+    are skipped.  Raises DeclarationError with the number of a wrong line."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():

@@ -58,6 +58,8 @@ def look(
     untold: dict[str, str] = {}
 
     def told(section: str, ask: Callable[[], T], empty: T) -> T:
+        """Returns what `ask` finds for a section.  If the section is not wanted, or the brokers
+        cannot report it, returns `empty`; for the latter, `untold` says why."""
         if section not in sections:
             return empty
         try:
@@ -136,6 +138,7 @@ def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str]:
 
 
 def _never_written(cluster: Cluster, topics: list[MetadataResponseTopic]) -> set[str]:
+    """Returns the topics without any record ever: the end offsets of all partitions are 0."""
     partitions = [
         TopicPartition(str(topic.name), each.partition_index)
         for topic in topics
@@ -155,6 +158,7 @@ def _users(cluster: Cluster) -> dict[str, Mapping[str, int]]:
 
 
 def _acls(cluster: Cluster) -> frozenset[DeclaredAcl]:
+    """Returns all ACLs of the cluster in the words of a declaration."""
     return frozenset(
         DeclaredAcl(
             _word(each.resource.name),
@@ -174,6 +178,8 @@ def _word(constant: str) -> str:
 
 
 def _quotas(cluster: Cluster) -> dict[Entity, dict[str, float]]:
+    """Returns the quotas by entity.  The kinds in an entity have one fixed order, so that equal
+    entities are equal keys."""
     return {
         tuple((kind, each.entity[kind]) for kind in ENTITY_KINDS if kind in each.entity): dict(
             each.values
@@ -197,6 +203,8 @@ def _listed(cluster: Cluster, kind: ConfigResourceKind) -> list[str]:
     request = ListConfigResourcesRequest([kind])
 
     def ask() -> list[str]:
+        """Returns the names of the resources of this kind that have configs.  Before version 1 the
+        request (ListConfigResources) lists client metrics only; other kinds are then empty."""
         connection = cluster.any()
         if connection.version_for(request) < 1 and kind is not ConfigResourceKind.CLIENT_METRICS:
             return []

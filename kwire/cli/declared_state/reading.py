@@ -99,6 +99,7 @@ class _Reading:
         return {name: each for name, each in value.items() if not known or name in known}
 
     def sequence(self, value: object, path: Path) -> list[object]:
+        """Returns a list; an empty one for null, and after an error."""
         if value is None:
             return []
         if not isinstance(value, list | tuple):
@@ -107,6 +108,7 @@ class _Reading:
         return list(value)
 
     def number(self, value: object, path: Path, least: int, most: int) -> int | None:
+        """Returns a number from `least` to `most`; None for null, and after an error."""
         if value is None:
             return None
         if type(value) is not int or not least <= value <= most:
@@ -149,6 +151,8 @@ class _Reading:
     # -- sections
 
     def declared(self) -> Declared:
+        """Returns the state that the document declares.  A section that is missing is None, which
+        is not the same as empty: only sections that are declared are compared."""
         sections = self.mapping(self._document.value, (), SECTIONS)
 
         def each(section: str, read: Callable[[object, Path], T]) -> dict[str, T] | None:
@@ -167,6 +171,7 @@ class _Reading:
         )
 
     def topic(self, value: object, path: Path) -> DeclaredTopic:
+        """Returns a declared topic; the last part of `path` is its name."""
         if problem := why_invalid(str(path[-1])):
             self.wrong(path, problem)
         fields = self.mapping(value, path, TOPIC_FIELDS)
@@ -184,6 +189,8 @@ class _Reading:
         return tuple(self.seed(each, (*path, number)) for number, each in enumerate(found))
 
     def seed(self, value: object, path: Path) -> Seed:
+        """Returns a record to write, or a file with records.  A value that is no mapping is the
+        value of a record without a key."""
         if not isinstance(value, Mapping):
             return Inline({"value": value}, self._document.place(path))
         if "file" in value:
@@ -194,6 +201,8 @@ class _Reading:
         return Inline(fields, self._document.place(path))
 
     def seed_file(self, value: object, path: Path) -> SeedFile:
+        """Returns a file with records.  Its format is declared, or follows from the ending of its
+        name."""
         fields = self.mapping(value, path, FILE_FIELDS)
         name = self.text(fields.get("file"), (*path, "file"))
         ending = next((each for each in FORMATS_BY_ENDING if name.endswith(each)), None)
@@ -211,6 +220,8 @@ class _Reading:
         return SeedFile(name, kind, key)
 
     def user(self, value: object, path: Path) -> DeclaredUser:
+        """Returns a declared user: the source of the password, and the iterations of each
+        mechanism."""
         fields = self.mapping(value, path, USER_FIELDS)
         iterations = self.iterations(fields.get("iterations"), (*path, "iterations"))
         mechanisms = self.mechanisms(fields.get("mechanisms"), (*path, "mechanisms"))
@@ -278,6 +289,7 @@ class _Reading:
         ]
 
     def resource(self, fields: Mapping[str, object], path: Path) -> tuple[str, str]:
+        """Returns the type and the name of the resource of an ACL, which names exactly one."""
         named = [each for each in RESOURCES if each in fields]
         if len(named) != 1:
             self.wrong(path, f"is to name one of {', '.join(RESOURCES)}")
@@ -290,6 +302,7 @@ class _Reading:
         return kind, self.text(fields[kind], (*path, kind))
 
     def quotas(self, value: object) -> dict[Entity, dict[str, float]]:
+        """Returns the quotas by entity; an entity that stands twice is an error."""
         found: dict[Entity, dict[str, float]] = {}
         for number, each in enumerate(self.sequence(value, ("quotas",))):
             path: Path = ("quotas", number)
@@ -303,6 +316,8 @@ class _Reading:
         return found
 
     def entity(self, fields: Mapping[str, object], path: Path) -> Entity:
+        """Returns the entity of quotas: a user, a client id, both, or an IP address, as Kafka
+        allows.  None as a name stands for the default entity."""
         entity = tuple(
             (kind, None if fields[kind] is None else self.text(fields[kind], (*path, kind)))
             for kind in ENTITY_KINDS

@@ -49,6 +49,7 @@ class Finite(click.FloatRange):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> float:
+        """Converts an option to a number, and refuses nan and inf, which float() accepts."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)

@@ -35,6 +35,8 @@ class Commands(click.Group):
         summaries: Mapping[str, str] | None = None,
         **attributes: Any,  # noqa: ANN401 - click's own
     ) -> None:
+        """`old` has the present names of commands by their former names.  `modules` has the modules
+        of commands that are imported on first use, and `summaries` their lines in --help."""
         super().__init__(*args, **attributes)
         self.old = dict(old or {})
         self.modules = dict(modules or {})
@@ -53,6 +55,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolves a command as click does, but suggests the nearest name for an unknown one."""
         # click suggests commands from 8.4 on, but not those that are imported late.
         name = args[0]
         if (
@@ -87,10 +90,12 @@ class RenamedOption(click.Option):
         old: Sequence[str],
         **attributes: Any,  # noqa: ANN401 - click's own
     ) -> None:
+        """`old` are the former names of the option, which are accepted but not shown."""
         super().__init__(*args, **attributes)
         self.old = tuple(old)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's own, and private
+        """Has click's parser accept the former names, too."""
         shown = self.opts
         self.opts = [*shown, *self.old]  # The parser accepts all; help and errors show `shown`.
         try:

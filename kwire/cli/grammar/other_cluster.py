@@ -29,6 +29,7 @@ def other_cluster_options(
     """
 
     def decorate(command: C) -> C:
+        """Adds the options to a command."""
         command = settings_option(
             KAFKA, "other_kafka", old=old.get(KAFKA, ()),
             help=f"Set a property of Spark's Kafka clients for {whose}.",

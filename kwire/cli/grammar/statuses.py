@@ -30,6 +30,8 @@ def checks(command: Callable[..., R]) -> Callable[..., R]:
     """Decorate a command that checks: it exits with 2 if it fails, since 1 means a finding."""
 
     def run(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
+        """Runs the command.  A file that cannot be read or written ends it with the status of a
+        failed check, which differs from that of a check with findings."""
         does_check()
         try:
             return command(*args, **kwargs)

@@ -73,6 +73,8 @@ def declaring(declaration: Declaration) -> Callable[[socket.socket], Awaitable[N
 
 
 def _apply(client: socket.socket, declaration: Declaration) -> None:
+    """Applies the declaration through the broker's internal connection.  Raises ConfigError, which
+    ends the broker, if it conflicts with the broker's state or a change fails."""
     try:
         cluster = _OwnCluster(client)
         plan = planned(cluster, declaration)

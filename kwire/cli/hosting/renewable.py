@@ -53,6 +53,7 @@ class Waiting:
     """A broker that was forked, and gets ready but for its ports."""
 
     def __init__(self, forking: Forking, place: Place, settings: Mapping[str, str]) -> None:
+        """Forks the broker, which starts but does not bind its ports yet."""
         self.place = place
         self._lines = forking.lines
         self._line, others_end = socket.socketpair()
@@ -109,6 +110,7 @@ class Renewable:
     """The broker of the moment, and the one that is prepared for its place."""
 
     def __init__(self, forking: Forking) -> None:
+        """No broker runs until the first one is started."""
         self._forking = forking
         self._pid = 0
         self._status = 0
@@ -151,6 +153,8 @@ class Renewable:
         return True
 
     def _prepared(self, place: Place) -> Waiting | None:
+        """Returns the broker that was prepared for `place`, or None if there is none.  It can be
+        used once."""
         if self._wanted == place:
             self._wanted = None
         if self._next is None or self._next.place != place:

@@ -201,6 +201,7 @@ def _secured(folder: Path, given: dict[str, str]) -> Secured:
 def _loaded(
     count: int, given: Mapping[str, str], first_port: int, secured: Secured | None
 ) -> list[BrokerConfig]:
+    """Returns the settings of `count` brokers.  Logs an error and exits if they are wrong."""
     from kwire.settings import ConfigError, load
 
     ways = () if secured is None else (secured.listeners_at,)
@@ -228,6 +229,8 @@ class ClusterProcesses:
         hosting: Hosting,
         secured: Secured | None = None,
     ) -> None:
+        """`folder` holds the data of all brokers, and `metadata` is the socket of the process that
+        stores the cluster's metadata.  Nothing is started yet."""
         self._configs = {config.node_id: config for config in configs}
         self._folder = folder
         self._metadata = metadata
@@ -278,6 +281,8 @@ class ClusterProcesses:
         )
 
     def _hold(self, _: int) -> None:
+        """Runs the holder, the child process that stores the cluster's metadata and serves it to
+        brokers."""
         from kwire.cluster.decisions.new_cluster import first_changes
         from kwire.cluster.stores.contract import StoreError
         from kwire.cluster.stores.shared.holder import hold
@@ -292,6 +297,8 @@ class ClusterProcesses:
             raise SystemExit(EXIT_FAILURE) from error
 
     def _broker(self, broker_id: int) -> None:
+        """Runs one broker in a child process until it is stopped.  Exits with a failure if it
+        cannot start."""
         from kwire.cluster.stores.contract import StoreError
         from kwire.log import LogDirError, LogDirLocked
         from kwire.server.server import run as run_server
@@ -378,6 +385,7 @@ class ClusterProcesses:
         log.info("broker %d is ready at %s:%d, process %d", broker_id, HOST, port, pid)
 
     def _log_all_ready(self, ports: Mapping[int, int]) -> None:
+        """Logs the bootstrap servers, and that the cluster is ready; tests wait for that line."""
         bootstrap = ",".join(f"{HOST}:{port}" for _, port in sorted(ports.items()))
         log.info("bootstrap servers: %s", bootstrap)
         if self._secured is not None:
@@ -438,6 +446,7 @@ class ClusterProcesses:
         self._pids.clear()
 
     def _end(self, broker_id: int, pid: int) -> None:
+        """Stops a broker by SIGTERM, and kills it if it runs for STOP_TIMEOUT_S seconds more."""
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while broker_id in self._pids and time.monotonic() < deadline:

@@ -106,6 +106,8 @@ def command(
 
 
 def _archive(asked: SparkJob, what: Archive) -> None:
+    """Archives the topics, publishes the new files, and prints the summary, with offsets that were
+    lost in this run."""
     from kwire import pipeline
 
     known_lost = set(pipeline.lost(what.directory))
@@ -130,6 +132,7 @@ def _archive(asked: SparkJob, what: Archive) -> None:
 
 
 def _compact(asked: SparkJob, directory: Path, file_size_bytes: int) -> None:
+    """Joins small files of an archive to larger ones, and prints the summary."""
     from kwire import pipeline
 
     with pipeline.session(asked.name, asked.spark) as spark:  # without a cluster

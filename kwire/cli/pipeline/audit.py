@@ -127,6 +127,7 @@ def command(
 
 
 def _print(report: Report) -> None:
+    """Prints a table with a row for each topic, and the findings."""
     from kwire.pipeline.audit.words import size_name
 
     rows = [

@@ -79,6 +79,8 @@ def command(
 
 
 def _print(report: Comparison) -> None:
+    """Prints a table with a row for each partition, and the findings.  Partition -1 stands for
+    records that are compared without regard to partitions."""
     rows = [
         (
             p.partition if p.partition >= 0 else None,

@@ -30,6 +30,8 @@ def display(title: str, *, quiet: bool = False) -> Iterator[Callable[[Step], Non
 
 @contextmanager
 def _live(title: str) -> Iterator[Callable[[Step], None]]:
+    """Shows a live progress bar on standard error for the duration of the `with` block; yields the
+    function that takes each micro-batch.  The total is the records so far and the lag."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -55,6 +57,8 @@ def _live(title: str) -> Iterator[Callable[[Step], None]]:
 
 
 def _lines(title: str) -> Callable[[Step], None]:
+    """Returns a function that takes each micro-batch and prints a line of progress, at most every
+    `EVERY_S` seconds."""
     records = 0
     told_at = float("-inf")
 

@@ -29,6 +29,7 @@ def report_options(default: str) -> Callable[[F], F]:
     """Add --html, --fail-on and --examples."""
 
     def decorate(command: F) -> F:
+        """Adds the options to a command."""
         for option in (
             click.option(
                 "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -77,6 +78,8 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 def _first_case(finding: Finding) -> str | None:
+    """Returns the first example of a finding as text, or None if it has none.  An offset of -1
+    means that the example has no position."""
     if not finding.examples:
         return None
     case = finding.examples[0]

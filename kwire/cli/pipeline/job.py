@@ -127,6 +127,9 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        """Adds the options of a Spark job to a command, and passes a SparkJob as its first
+        argument."""
+
         @bootstrap_option
         @command_config_option
         @settings_option("--kafka", "kafka", help="Set a property of Spark's Kafka clients.")
@@ -157,6 +160,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
             from kwire.pipeline import Kafka, SparkOptions
 
             def asked() -> R:
+                """Runs the command with the properties and options from the command line."""
                 properties = client_properties(command_config, kafka)
                 options = SparkOptions(master, dict(spark), log)
                 cluster = Kafka(bootstrap_of(bootstrap_server, properties), properties)
@@ -192,6 +196,8 @@ def topics_options(command: Callable[..., R]) -> Callable[..., R]:
         pattern: str | None,
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
     ) -> R:
+        """Runs the command with `topics` instead of the two options.  Raises a usage error if they
+        contradict each other."""
         from kwire.pipeline import PipelineError, Topics
 
         try:
@@ -213,12 +219,15 @@ def batches_options(*, every: str, lost: str) -> Callable[[Callable[..., R]], Ca
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        """Adds the options to a command."""
+
         def run(
             *args: Any,  # noqa: ANN401 - whatever the command takes
             continuous: bool,
             every_s: float,
             **kwargs: Any,  # noqa: ANN401 - whatever the command takes
         ) -> R:
+            """Runs the command with the interval of --every, or None without --continuous."""
             return command(*args, every_s=every_s if continuous else None, **kwargs)
 
         made: Callable[..., R] = update_wrapper(run, command)  # it brings the options of `command`

@@ -30,6 +30,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def folder_option(command: C) -> C:
+    """Adds the option --dir to a command."""
     return click.option(
         "--dir",
         "folder",
@@ -42,6 +43,7 @@ def folder_option(command: C) -> C:
 
 
 def making_options(command: C) -> C:
+    """Adds the options of commands that make a certificate."""
     for option in (
         click.option("--p12", is_flag=True, help="Write a PKCS12 keystore instead of PEM."),
         click.option(
@@ -123,6 +125,8 @@ def listed(folder: Path, as_json: bool) -> None:
 
 
 def _made(folder: Path, name: str, make: Callable[[DevelopmentAuthority], Issued]) -> Issued:
+    """Makes a certificate with the authority in `folder`, and returns it.  Refuses names that would
+    leave the folder or overwrite the authority's files; exits with a failure if `make` fails."""
     from kwire.security.tls.making import DevelopmentAuthority
 
     if not name or "/" in name or name.startswith(".") or name in ("ca", "ca-key"):

@@ -199,6 +199,7 @@ class TracedBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Ends the trace.  An error is only reported, since the trace's events have been shown."""
         if self.lost is not None:  # The trace is gone with its broker.
             return
         try:
@@ -239,6 +240,8 @@ def line_of(event: Mapping[str, Any], of_several: bool = False) -> str:
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> str:
+    """Returns the first topics and partitions of a request as text, with the number of the
+    others."""
     names = [
         part["topic"] if part["partition"] is None else f"{part['topic']}-{part['partition']}"
         for part in parts[:SHOWN_PARTS_MAX]

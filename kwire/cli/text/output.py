@@ -80,6 +80,7 @@ def _print_rich(
     numeric: Sequence[bool],
     title: str | None,
 ) -> None:
+    """Prints a table on a terminal; long cells are folded, numbers are aligned right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -70,6 +70,8 @@ def to_json(record: ConsumedRecord) -> str:
 
 
 def _bytes_as(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Returns a field of a record as JSON: as text if it is UTF-8, else as base64; NAME_encoding
+    says which."""
     if data is None:
         return {name: None, f"{name}_encoding": None}
     try:

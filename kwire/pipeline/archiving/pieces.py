@@ -101,6 +101,8 @@ class Pieces:
     """
 
     def __init__(self, directory: str, file_size_bytes: int) -> None:
+        """Files are written to `directory` and ended at `file_size_bytes`.  Rows are buffered by
+        group (topic and day) until they fill a row group."""
         self.directory = directory
         self.file_size_bytes = file_size_bytes
         self.row_group_bytes = min(ROW_GROUP_BYTES, file_size_bytes)
@@ -128,6 +130,9 @@ class Pieces:
         return self._done
 
     def _flush(self, group: tuple[str, str]) -> None:
+        """Writes the buffered rows of a group to its open file as one row group, and ends the file
+        if it is large enough.  Of too many open files, the least recently written one is ended
+        first."""
         table = pa.concat_tables(self._buffers.pop(group))
         del self._sizes[group]
         if group not in self._files:
@@ -140,6 +145,7 @@ class Pieces:
             self._end(group)
 
     def _end(self, group: tuple[str, str]) -> None:
+        """Closes the open file of a group, and records its size and its offsets for the driver."""
         file = self._files.pop(group)
         file.close()
         size_bytes = os.path.getsize(file.path)

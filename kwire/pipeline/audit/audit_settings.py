@@ -139,6 +139,8 @@ class Compare:
     examples: int = 5
 
     def __post_init__(self) -> None:
+        """Raises PipelineError if `ignore` has an unknown part or all parts, or if both sides are
+        one topic."""
         if unknown := set(self.ignore) - set(PARTS):
             raise PipelineError(f"{min(unknown)!r} is none of {', '.join(PARTS)}")
         if not set(PARTS) - set(self.ignore):

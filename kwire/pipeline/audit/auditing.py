@@ -95,6 +95,8 @@ class _Figures:
     def __init__(
         self, spark: SparkSession, rows: DataFrame, options: Audit, on_stage: OnStage
     ) -> None:
+        """Runs the Spark jobs that compute the figures of all topics.  Calls `on_stage` with the
+        name of each stage before its job."""
         self.options = options
         self.partitions = figures.by_partition(rows, options)
         on_stage("sizes and times")
@@ -201,6 +203,9 @@ def _fetched(
     starts_now: Mapping[int, int],
     options: Audit,
 ) -> Batches:
+    """Fetches batches of one topic with kwire's client: all of them or a sample, as
+    `options.batches` says.  Starts at the present start offsets, since retention may have deleted
+    records meanwhile."""
     from kwire.client.cluster import Cluster
     from kwire.client.security import ClientSecurity
 

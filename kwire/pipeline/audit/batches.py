@@ -94,7 +94,12 @@ class LogReader:
                 return
 
     def _fetched(self, partition: TopicPartition, offset: int) -> PartitionData:
+        """Returns the response for one partition from `offset` on.  Retries until the timeout of
+        the cluster."""
+
         def ask() -> PartitionData:
+            """Sends one Fetch to the leader.  After an error, the leader is looked up again on the
+            next attempt."""
             connection = self._cluster.node(self._cluster.leader_id(partition))
             request = fetch_request(
                 self._cluster,
@@ -115,6 +120,9 @@ class LogReader:
         return self._cluster.retrying(ask)
 
     def _pieces(self, data: PartitionData) -> Iterator[FetchedBatch]:
+        """Yields the batches of a response; each says whether its transaction was aborted.  A
+        marker ends the aborted transaction of its producer, so the batches must be taken in
+        order."""
         view = received(data)
         aborted = Aborted(data)
         for position, header in iter_batches(view):
@@ -177,6 +185,8 @@ class Tally:
             self.holes.append(gap)
 
     def _inflate(self, codec: Compression, piece: FetchedBatch) -> None:
+        """Decompresses a batch to measure the compression ratio of its codec, for the first few
+        batches of each codec only."""
         ratio = self._ratios.setdefault(codec, _Ratio())
         is_wanted = ratio.looked < INFLATED_PER_CODEC and piece.header.magic == 2
         if codec == Compression.NONE or not is_wanted:
@@ -298,6 +308,8 @@ def walked(
 
 
 def _walk(pieces: Iterator[FetchedBatch], whole: Gap, tally: Tally) -> None:
+    """Counts in `tally` which offsets of the range `whole` have no record, by cause: markers,
+    aborted transactions, compaction, or no batch at all (a hole)."""
     at = whole.start
     for piece in pieces:
         first, after_batch = piece.first_offset, piece.header.last_offset + 1

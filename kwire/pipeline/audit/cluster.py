@@ -141,6 +141,8 @@ class AuditedCluster:
         *,
         committed: bool = False,
     ) -> dict[int, int]:
+        """Returns an offset of each partition that `spec` selects (earliest, latest or of a time).
+        With `committed`, the latest offset is the last stable offset, else the high watermark."""
         specs = self._jvm.java.util.HashMap()
         keys = {p: self._jvm.org.apache.kafka.common.TopicPartition(name, p) for p in partitions}
         for key in keys.values():
@@ -152,6 +154,7 @@ class AuditedCluster:
         return {p: results.get(key).offset() for p, key in keys.items()}
 
     def _configs(self, name: str) -> dict[str, str]:
+        """Returns the configs of a topic that have a value, by name."""
         config = self._jvm.org.apache.kafka.common.config.ConfigResource
         topic = getattr(config, "Type").TOPIC  # noqa: B009 - `.Type` would be a Java package
         resource = config(topic, name)
@@ -161,6 +164,8 @@ class AuditedCluster:
 
 
 def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's view of Java
+    """Returns py4j's view of Spark's Java process.  Raises PipelineError for a session without one
+    (Spark Connect)."""
     jvm: Any = spark._jvm
     if jvm is None:
         raise PipelineError(
@@ -273,6 +278,7 @@ _LOOK_UP = {
 
 
 def _shown_record(record: Any) -> ShownRecord:  # noqa: ANN401 - a Java ConsumerRecord
+    """Copies the fields of a Java ConsumerRecord, so that it can be used without Java."""
     return ShownRecord(
         record.offset(),
         record.timestamp(),

@@ -105,6 +105,8 @@ def _paired(left: DataFrame, right: DataFrame, by_partition: bool) -> DataFrame:
 
 
 def _out_of_order(paired: DataFrame) -> DataFrame:
+    """Returns the pairs of equal records whose order differs: the partner has a lower rank than the
+    partner of the record before."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -116,6 +118,8 @@ def _out_of_order(paired: DataFrame) -> DataFrame:
 
 
 def _row(rows: DataFrame, kind: Column, parts: Column) -> DataFrame:
+    """Returns rows of differences with the positions of the records on both sides, null where a
+    side has none.  `parts` are the parts of the record that differ."""
     from pyspark.sql import functions as f
 
     return rows.select(

@@ -30,6 +30,8 @@ def judge(topic: TopicReport, options: Audit) -> list[Finding]:
 
 
 def _gaps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about offsets without a record, by cause.  In a compacted topic, gaps are
+    normal; so are transaction markers."""
     kinds = topic.batches.gap_kinds
     is_compacted = "compact" in topic.configs.get("cleanup.policy", "")
     policy = topic.configs.get("cleanup.policy", "delete")
@@ -60,6 +62,7 @@ def _gaps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _open_transactions(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields a finding if a transaction is open: the records after its start were not read."""
     open_offsets = sum(p.high_watermark - p.last_stable for p in topic.partitions)
     if open_offsets:
         sentence = (
@@ -75,6 +78,8 @@ def _corrupt(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _duplicates(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about records that are equal, that have the same identity field, or, if keys
+    must be unique, the same key."""
     d = topic.duplicates
     if d.extra:
         sentence = f"{many(d.extra)} equal to another one, including the timestamp"
@@ -100,6 +105,7 @@ def _fields(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _sequence(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about the sequence field: it goes back, repeats, or skips numbers."""
     within = "key" if options.sequence_by_key else "partition"
     words = {
         "stepped": f"going back in {options.sequence} within a {within}",
@@ -115,6 +121,7 @@ def _sequence(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _disorder(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields a finding if timestamps go back by more than the threshold within a partition."""
     if count := topic.sum("back_far"):
         most = max(p.back_ms_max for p in topic.partitions)
         limit = duration_name(options.thresholds.back_ms)
@@ -128,6 +135,8 @@ def _disorder(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _timestamps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about timestamps that are negative, in the future, far from their neighbours,
+    or so old that retention should have deleted the record."""
     limits = options.thresholds
     retention = duration_name(int(topic.configs.get("retention.ms", 0)))
     ahead, apart = duration_name(limits.future_ms), duration_name(limits.apart_ms)
@@ -152,6 +161,8 @@ def _timestamp_types(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _skew(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about partitions and keys with far more records than others.  A topic with
+    few records or one partition yields none."""
     limits = options.thresholds
     if topic.records < limits.few or len(topic.partitions) < 2:
         return
@@ -186,6 +197,8 @@ def _hot_key(topic: TopicReport, excess: float) -> Iterator[Finding]:
 
 
 def _keys(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about keys in several partitions, keys in another partition than the
+    partitioner chooses, and records without a key among others with one."""
     keys = topic.keys
     if keys.scattered:
         sentence = f"{many(keys.scattered, 'key')} in more than one partition: the order is lost"
@@ -204,6 +217,7 @@ def _keys(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _sizes(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields a finding if a record is nearly as large as max.message.bytes allows."""
     largest_allowed = int(topic.configs.get("max.message.bytes", 0))
     limit = options.thresholds.size_share * largest_allowed
     large = [p for p in topic.partitions if limit and p.record_bytes_max > limit]
@@ -228,6 +242,7 @@ def _tombstones(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _codecs(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about batches: several codecs, few records per batch, or old formats."""
     figures = topic.batches
     if len(figures.codecs) > 1:
         names = ", ".join(codec.name for codec in figures.codecs)

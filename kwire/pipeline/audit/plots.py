@@ -55,6 +55,8 @@ def plots(topic: TopicReport) -> list[str]:
 
 
 def _svg(draw: Callable[[Axes, TopicReport], None], topic: TopicReport) -> str:
+    """Returns a plot as an SVG element.  Without the XML declaration before it, and without a date,
+    it can stand in HTML and is the same on each run."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -68,6 +70,7 @@ def _svg(draw: Callable[[Axes, TopicReport], None], topic: TopicReport) -> str:
 
 
 def _over_time(axes: Axes, topic: TopicReport) -> None:
+    """Draws the number of records over time."""
     starts = [ms / DAY_MS for ms, _ in topic.over_time]  # matplotlib's dates are days since 1970
     width_days = topic.bucket_ms / DAY_MS
     axes.bar(starts, [n for _, n in topic.over_time], width=width_days, align="edge", color=BAR)
@@ -77,6 +80,7 @@ def _over_time(axes: Axes, topic: TopicReport) -> None:
 
 
 def _dates(axes: Axes) -> None:
+    """Makes the x axis one of dates, with ticks that suit its range."""
     dates: Any = import_module("matplotlib.dates")  # this module has no types
     # Every range of time has 3 to 7 ticks of some unit.  Other limits leave ranges without ticks.
     locator = dates.AutoDateLocator(minticks=3, maxticks=7, tz=UTC)
@@ -86,6 +90,7 @@ def _dates(axes: Axes) -> None:
 
 
 def _partitions(axes: Axes, topic: TopicReport) -> None:
+    """Draws the number of records of each partition, and their mean as a line."""
     numbers = [p.partition for p in topic.partitions]
     mean = topic.records / len(numbers)
     axes.bar(numbers, [p.records for p in topic.partitions], color=BAR, width=0.7)
@@ -98,6 +103,7 @@ def _partitions(axes: Axes, topic: TopicReport) -> None:
 
 
 def _sizes(axes: Axes, topic: TopicReport) -> None:
+    """Draws a histogram of record sizes; the ticks are upper limits in bytes."""
     places = list(range(len(topic.size_histogram)))
     names = [size_name(upper) for upper, _ in topic.size_histogram]
     axes.bar(places, [n for _, n in topic.size_histogram], color=BAR, width=0.85)
@@ -109,6 +115,8 @@ def _sizes(axes: Axes, topic: TopicReport) -> None:
 
 
 def _top_keys(axes: Axes, topic: TopicReport) -> None:
+    """Draws the most frequent keys with their numbers of records, the first at the top.  A `$` is
+    escaped, since matplotlib would read it as the start of a formula."""
     top: Sequence[tuple[str, int]] = topic.keys.top[::-1]
     names = [key if len(key) <= KEY_CHARS else key[: KEY_CHARS - 1] + "…" for key, _ in top]
     axes.barh(range(len(top)), [n for _, n in top], color=BAR, height=0.7)

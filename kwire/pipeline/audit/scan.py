@@ -175,6 +175,8 @@ def _compared(records: DataFrame, options: Audit, now_ms: int) -> DataFrame:
 
 
 def _time_is(limits: Thresholds, now_ms: int) -> Column:
+    """Returns a column that says what is wrong with a timestamp, or null.  A record is APART only
+    if its neighbours agree with each other, since then the record itself is the wrong one."""
     from pyspark.sql import functions as f
 
     t, before, after = f.col("timestamp_ms"), f.col("_before"), f.col("_after")

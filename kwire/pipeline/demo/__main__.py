@@ -98,6 +98,7 @@ def main(bootstrap: str | None, directory: Path, every: int) -> None:
 
 
 def _clear(directory: Path) -> None:
+    """Makes the directory empty of what an earlier run of the demo left.  Other entries stay."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in OWN_ENTRIES:
         entry = directory / name

@@ -98,6 +98,8 @@ def run(spark: SparkSession, job: DelayJob, progress: Callable[[int], None]) -> 
 
 
 def _start(spark: SparkSession, job: DelayJob) -> StreamingQuery:
+    """Starts the streaming query, which ends when it has read all records, in `STEPS`
+    micro-batches."""
     from pyspark.sql import functions as f
 
     messages = (

@@ -38,6 +38,7 @@ class GroupSync:
     """
 
     def __init__(self, options: Mirror, topics: TopicSync, offset_map: MirrorOffsetMap) -> None:
+        """`topics` knows which topics are mirrored, and `offset_map` translates source offsets."""
         self.options = options
         self.topics = topics
         self.source: ClusterAdmin = topics.source
@@ -99,6 +100,9 @@ class GroupSync:
         ends: Ends,
         is_active: bool,
     ) -> GroupState:
+        """Commits the translated offsets of a group in the target, unless the group has members
+        there, and returns its state and its lag on both sides. "waiting": some offsets cannot be
+        translated yet."""
         with self.target.member(group) as offsets:
             present = offsets.read([self._renamed(partition) for partition in committed])
             state = "active" if is_active else self._commit(offsets, translated, present)

@@ -86,6 +86,7 @@ class MirrorOffsetMap:
     """The content of a mirror's map topic, as far as it has been read."""
 
     def __init__(self, target: ClusterAdmin, topic: str) -> None:
+        """`topic` is the map topic in the cluster `target`; `read` reads it."""
         self.topic = topic
         self.partitions: dict[PartitionId, PartitionMap] = defaultdict(PartitionMap)
         self._target = target
@@ -137,6 +138,9 @@ class MirrorOffsetMap:
             time.sleep(POLL_S)
 
     def _take(self, messages: list[Message]) -> None:
+        """Applies records of the map topic.  A record with another origin or target topic id
+        replaces the map of its partition, since one of the two topics was created again.  A
+        tombstone removes its runs."""
         for message in messages:
             if (error := message.error()) is not None:
                 raise PipelineError(f"{self.topic} cannot be read: {error.str()}")

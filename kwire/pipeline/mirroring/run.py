@@ -50,6 +50,8 @@ class Mirroring:
     """
 
     def __init__(self, spark: SparkSession, options: Mirror) -> None:
+        """Creates what the target lacks, reads the map of offsets, and starts the query and the
+        thread that follows it."""
         self.options = options
         self.done = Mirrored()
         self._spark = spark
@@ -147,6 +149,8 @@ class Mirroring:
         return starting
 
     def _start(self) -> StreamingQuery:
+        """Starts the streaming query.  Positions come from the target, not from a checkpoint, so
+        each run has a new checkpoint directory."""
         options = self.options
         topics = options.topics
         if topics.pattern:
@@ -222,6 +226,8 @@ class Mirroring:
         ]
 
     def _has_ended(self, timeout_s: float) -> bool:
+        """Waits at most `timeout_s` seconds; returns whether the query has ended, also by an
+        error."""
         from pyspark.errors import StreamingQueryException
 
         try:

@@ -46,6 +46,7 @@ class TopicSync:
     def __init__(
         self, options: Mirror, source: ClusterAdmin, target: ClusterAdmin, done: Mirrored
     ) -> None:
+        """`done` is the result of the mirror, to which created and skipped topics are added."""
         self.options = options
         self.source = source
         self.target = target
@@ -90,6 +91,8 @@ class TopicSync:
             self._examined.add(name)
 
     def _pass_over(self, name: str, *, into_itself: bool) -> None:
+        """Skips a topic whose mirroring would never end.  Raises PipelineError instead if the user
+        named the topics, since then it was asked for."""
         why = (
             f"{name} would be mirrored into itself: both sides are the cluster {self.target.id}"
             if into_itself
@@ -168,6 +171,8 @@ class TopicSync:
                 self.done.settings += len(changes)
 
     def _settings(self, cluster: ClusterAdmin, names: list[str]) -> dict[str, dict[str, str]]:
+        """Returns the configs of topics that a mirror copies, without those that belong to one
+        cluster."""
         return {
             name: {
                 setting: value

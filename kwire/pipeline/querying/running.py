@@ -77,6 +77,8 @@ class Running:
         on_step: Callable[[Step], None] | None,
         stop: threading.Event,
     ) -> Done:
+        """Follows the query and the query of its dead letters until both end, and returns the
+        counts of both.  If the query of dead letters fails, the main query is stopped."""
         written: list[int] = []
 
         def count(step: Step) -> None:

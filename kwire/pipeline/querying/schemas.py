@@ -70,6 +70,8 @@ class KeptSchemas:
     """The schemas that a query inferred when it first ran, by topic and part."""
 
     def __init__(self, spark: SparkSession, checkpoint: str | None) -> None:
+        """Reads the schemas that an earlier run stored with the checkpoint.  Without a checkpoint,
+        schemas last as long as this object."""
         self._spark = spark
         self._path = f"{checkpoint.rstrip('/')}/{KEPT}" if checkpoint else None
         self._schemas: dict[str, str] = {}

@@ -56,6 +56,8 @@ def framed(views: Views) -> DataFrame:
 
 
 def _make(views: Views, topic: str) -> None:
+    """Makes a Spark view of a topic.  Raises PipelineError with the topic's name if Spark
+    refuses."""
     from pyspark.errors import PySparkException
 
     try:

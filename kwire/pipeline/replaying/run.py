@@ -73,6 +73,8 @@ class _Run:
     """One call of `replay`."""
 
     def __init__(self, spark: SparkSession, options: Replay) -> None:
+        """Reads from the archive what is to be replayed, and prepares the writer.  The name of the
+        replay decides which records count as written already."""
         self.spark = spark
         self.options = options
         with ArchiveDirectory(options.directory).locked() as state:
@@ -179,6 +181,8 @@ class _Watch:
     def __init__(
         self, run: _Run, todo: Parts, on_step: Callable[[Step], None], stop: threading.Event
     ) -> None:
+        """Reports the progress of the parts `todo` to `on_step`, and cancels the Spark job if
+        `stop` is set.  The tag marks the job, so that no other job of the session is cancelled."""
         self.run = run
         self.todo = todo
         self.on_step = on_step
@@ -197,6 +201,8 @@ class _Watch:
         self.run.spark.sparkContext.removeJobTag(self._tag)
 
     def _watch(self) -> None:
+        """Runs in a thread until the job ends: every `LOOK_S` seconds, it reports how many records
+        are written, as committed in the target."""
         before, last_s = 0, time.monotonic()
         total = _total(self.todo)
         while not self._ended.wait(POLL_S):

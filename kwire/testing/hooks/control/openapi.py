@@ -27,8 +27,8 @@ def document() -> dict[str, Any]:
     }
 
 
+# Returns the `paths` object of the document: each path of the API with its methods.
 def _paths() -> dict[str, Any]:
-    """Returns the `paths` object of the document: each path of the API with its methods."""
     rule = {"$ref": "#/components/schemas/Rule"}
     number = {
         "name": "rule",
