@@ -20,7 +20,7 @@ def utf16(text: str) -> bytes:
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`, as a signed 32-bit number."""
+    """Return Java's `String.hashCode` as a signed 32-bit number."""
     units = utf16(text)
     value = 0
     for position in range(0, len(units), 2):
@@ -35,6 +35,7 @@ def hash_bucket(text: str, capacity: int = 16) -> int:
     names of up to twelve assignors.
     """
     value = string_hash(text) & 0xFFFFFFFF
+    # As Java's HashMap.hash, which mixes the upper 16 bits into the lower ones.
     return (value ^ value >> 16) & (capacity - 1)
 
 
@@ -46,6 +47,7 @@ def partition_for(group_id: str, partitions: int) -> int:
     longer than the rest of a heartbeat.
     """
     value = string_hash(group_id)
+    # As Kafka's Utils.abs: the smallest int has no positive counterpart in Java.
     return (0 if value == _INT_MIN else abs(value)) % partitions
 
 
@@ -112,6 +114,7 @@ class HashTable(Generic[K]):
         if key in self._keys:
             return
         value = self._hash(key) & 0xFFFFFFFF
+        # As HashMap.hash: mixes the upper 16 bits into the lower ones.
         spread = value ^ value >> 16
         rank = next(self._ranks)
         self._keys[key] = spread, -rank if in_front else rank

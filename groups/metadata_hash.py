@@ -68,6 +68,7 @@ class MetadataHashes:
             return 0
         hashes = (self._of_topic(image.topics[name], image) for name in existing)
         value = xxh3_64(b"".join(map(_LONG.pack, hashes)))
+        # The record has the hash as an int64.
         return value - (1 << 64) if value >> 63 else value
 
     def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:

@@ -274,6 +274,7 @@ def exceeds(metadata: str, length_max: int) -> bool:
     """Whether metadata is longer than `offset.metadata.max.bytes`, counted in UTF-16 units."""
     if len(metadata) > length_max:
         return True
+    # A character has at most two UTF-16 units, so short metadata need not be encoded.
     return 2 * len(metadata) > length_max and len(utf16(metadata)) // 2 > length_max
 
 

@@ -46,14 +46,20 @@ class PendingOffsets:
     # -- changes by records of the log
 
     def add(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
-        """Add a producer's offset; it rekeys an earlier one of the same transaction."""
+        """Add an offset of the producer's transaction; it replaces an earlier one of its key.
+
+        It moves behind the offsets of other producers: the order in the log decides.
+        """
         offers = self._of_group.setdefault(key.group_id, {}).setdefault(key, {})
         offers.pop(producer_id, None)
         offers[producer_id] = committed
         self._of_producer.setdefault(producer_id, set()).add(key)
 
     def overtake(self, key: OffsetKey) -> None:
-        """Mark the pending offsets of a key as overtaken by a commit outside of transactions."""
+        """Note that a commit outside of transactions is later than the pending offsets of a key.
+
+        These are no longer applied when their transactions commit.
+        """
         offers = self._of_group.get(key.group_id, {}).get(key)
         if offers is not None:
             for producer_id in offers:
@@ -69,7 +75,7 @@ class PendingOffsets:
         self._forget(key)
 
     def end(self, producer_id: int, commit: bool) -> list[tuple[OffsetKey, CommittedOffset]]:
-        """End a producer's transaction.  Returns the offsets to apply: none on abort."""
+        """End a producer's transaction; return the offsets to apply, none if it is aborted."""
         applied = []
         for key in self._of_producer.pop(producer_id, ()):
             offers = self._of_group[key.group_id][key]

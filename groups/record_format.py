@@ -25,6 +25,7 @@ class UnreadableRecord(ValueError):
 
 def version_of(value: bytes, kind: type[Message]) -> int:
     """The version of a value.  Raises UnreadableRecord if it is unknown."""
+    # A value begins with its version, an int16.
     if len(value) < 2:
         raise UnreadableRecord(f"{kind.__name__} of {len(value)} bytes")
     version: int = VERSION.unpack_from(value)[0]
@@ -62,12 +63,12 @@ class KeyedRecord(Generic[K, V]):
 
     @classmethod
     def of(cls, *key: str, value: V) -> Self:
-        """The record with these fields of the key."""
+        """Return the record with these fields of the key and this value."""
         return cls(cls.KEY(*key), value)
 
     @classmethod
     def tombstone(cls, *key: str) -> Self:
-        """The record that deletes the entry with these fields of the key."""
+        """Return the record that deletes the entry with these fields of the key."""
         return cls(cls.KEY(*key), None)
 
     def encode(self) -> tuple[bytes, bytes | None]:
@@ -78,7 +79,10 @@ class KeyedRecord(Generic[K, V]):
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> Self:
-        """Raises DecodeError, UnreadableRecord."""
+        """Return the record from its key and value as bytes; a null value is a tombstone.
+
+        Raises DecodeError, UnreadableRecord.
+        """
         return cls(
             cls.KEY.decode(key, KEY_VERSION, VERSION.size),
             None

@@ -88,6 +88,7 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
 
     Raises UnreadableRecord.
     """
+    # A key begins with the type of the record, an int16.
     if key is None or len(key) < 2:
         raise UnreadableRecord("a record of __consumer_offsets without a key")
     record_type = VERSION.unpack_from(key)[0]

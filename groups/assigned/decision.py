@@ -83,9 +83,9 @@ class AssignedDecision(GroupDecision, ABC, Generic[G, M, T]):
         return self.hashes.of_group(self.group_id, topic_names, self.surroundings.image)
 
     def next_epoch(self, metadata_hash: int, *more: object) -> int:
-        """Begin the group's next epoch, which needs a new target assignment.  Returns it.
+        """Begin the group's next epoch, which needs a new target assignment; return the epoch.
 
-        `more`: the further fields of the kind's GroupEpoch record.
+        `more` are the further fields of the kind's GroupEpoch record.
         """
         epoch = self.group.epoch + 1
         self.append(self.epoch_record(epoch, metadata_hash, *more))

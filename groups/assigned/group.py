@@ -76,10 +76,10 @@ class AssignedGroup(Group, ABC, Generic[M, T]):
             self.unindex(member)
 
     def index(self, member: M) -> None:
-        """Add a member to what the group finds members by, besides their ids."""
+        """Add a member to the group's indexes, such as the owner of each partition."""
 
     def unindex(self, member: M) -> None:
-        """Undo `index`."""
+        """Remove a member from the group's indexes: undo `index`."""
 
     def follow_epoch(self, value: Any) -> None:  # noqa: ANN401 - of the kind's GroupEpoch record
         """Apply the record of the group's epoch."""

@@ -99,7 +99,7 @@ class AssignedHeartbeat(ABC, Generic[D, Q, M]):
         return True
 
     def about_smaller_epoch(self, member: M) -> str:
-        """What the message about a smaller epoch adds."""
+        """Return what to add to the error message about an epoch below the member's."""
         return ""
 
 

@@ -96,7 +96,10 @@ class AssignedKind(ABC, Generic[G, M, D, Q]):
         return decision.effects
 
     def _decision_about(self, request: Q, now_ms: int) -> D:
-        """The decision about the request's group, which a join creates.  Raises Refusal."""
+        """Return a decision about the request's group; a join creates the group.
+
+        Raises Refusal if the group does not exist, or is of a kind that cannot be replaced.
+        """
         group_id = request.group_id
         group = self.find(group_id)
         if group is not None:
@@ -193,8 +196,10 @@ class AssignedKind(ABC, Generic[G, M, D, Q]):
         return decision.effects
 
     def fire(self, decision: D, timer: GroupTimer) -> None:
-        """Decide about a timer.  Timers of another kind's group, which this one replaced, are
-        ignored."""
+        """Decide about a timer: remove the member that was too late.
+
+        A timer of another kind is ignored: it belongs to a group that this one has replaced.
+        """
         match timer:
             case SessionTimer(member_id=member_id):
                 self.fence(decision, member_id, "was not heard of in time")

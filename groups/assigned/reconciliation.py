@@ -48,7 +48,11 @@ def difference(
     target_epoch: int,
     is_unreleased: Callable[[tuple[K, int]], bool],
 ) -> TargetDifference[K]:
-    """What the target changes.  `is_unreleased`: whether a partition cannot be assigned yet."""
+    """Return what a member keeps, gives up and gets, on the way from `current` to `target`.
+
+    `is_unreleased` says whether another member still holds a partition: the member has to wait for
+    it.
+    """
     result: TargetDifference[K] = TargetDifference()
     for key in {**target, **current}:
         goal, held = target.get(key, ()), current.get(key, {})
@@ -96,16 +100,20 @@ class Reconciliation(ABC, Generic[M, T, H]):
         """Whether the request lists what the member owns, and the list is empty."""
 
     def without_step(self) -> M:
-        """The member if it has reached its target, or must revoke something first."""
+        """Return the member that has reached its target, or must first give something up."""
         return self.member
 
     @property
     def revocation_epoch(self) -> int:
-        """The epoch of a member that has to give something up."""
+        """The epoch in which a member waits while it has to give something up."""
         return self.member.epoch
 
     def step(self) -> M | None:
-        """The member after the step, or None if it must give up everything and rejoin."""
+        """Return the member after the step, or None if it must give up everything and rejoin.
+
+        None happens only to a member whose state in the log is unknown, and which still owns
+        something.
+        """
         member = self.member
         match member.state:
             case MemberState.STABLE if member.epoch == self.target.epoch:

@@ -168,7 +168,7 @@ class ClassicGroup:
         return self.state.value
 
     def install(self, groups: dict[str, Group]) -> None:
-        """It is what it was made from, with another session."""
+        """Replace the group in `groups` that this fork was made from."""
         groups[self.group_id] = self
 
     def listed(self) -> ListedGroup:
@@ -240,7 +240,10 @@ class ClassicGroup:
         return self.state is ClassicState.STABLE and self.subscribed_topics is not None
 
     def retention_start_ms(self, commit_timestamp_ms: int) -> int:
-        """When the last member left; in a simple group, the time of the commit."""
+        """Return when the retention of an offset starts, in ms since the epoch.
+
+        That is when the last member left, or in a simple group when the offset was committed.
+        """
         empty = self.protocol_type is not None and self.state is ClassicState.EMPTY
         if empty and self.state_timestamp_ms != NO_TIMESTAMP:
             return self.state_timestamp_ms
@@ -291,11 +294,14 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asked for."""
+        """The longest rebalance timeout of the members, in ms."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if this is a member and, if it is static, the holder of its group instance id."""
+        """Return NONE for a member of the group, else the error.
+
+        A static member must also be the one that has the group instance id.
+        """
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -336,7 +342,10 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def rename(self, old_member_id: str, new_member_id: str) -> ClassicMember:
-        """Give a static member that came back its new id.  Parked requests are not taken over."""
+        """Give a static member that came back its new member id; return the member.
+
+        Its parked requests stay with the old id.
+        """
         member = replace(self.members.pop(old_member_id), member_id=new_member_id)
         self.members[new_member_id] = member
         if self.leader_id == old_member_id:
@@ -347,7 +356,10 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Choose a new leader if the current one has not joined.  False if no member has joined."""
+        """Choose another leader if the present one has not joined.
+
+        Returns False if no member has joined.
+        """
         if self.leader_id not in self.awaiting_join:
             joined = next((m for m in self.members if m in self.awaiting_join), None)
             if joined is None:

@@ -114,9 +114,9 @@ class ClassicJoin:
     # -- with an id
 
     def _join_with_id(self) -> None:
-        """Let a member with an id join for the first time, rejoin, or refuse it.
+        """Let a member with an id join or rejoin, or answer with the error.
 
-        A member that changes nothing gets the present generation at once.
+        A rejoin that changes nothing gets the present generation at once.
         """
         request, group = self.request, self.group
         member_id = request.member_id

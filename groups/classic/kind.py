@@ -218,8 +218,7 @@ class ClassicKind:
     def apply(self, record: GroupMetadata) -> None:
         """Replace the group by the one in the record, or delete it if the record is a tombstone.
 
-        A tombstone does not delete a group of another kind: an upgrade writes it before that
-        group's records.
+        A tombstone deletes only a classic group, not one of another kind with the same id.
         """
         group_id = record.key.group
         if record.value is None:

@@ -34,7 +34,10 @@ class GroupMetadata:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> GroupMetadata:
-        """Raises DecodeError, UnreadableRecord."""
+        """Return the record from its key and value as bytes; a null value is a tombstone.
+
+        Raises DecodeError, UnreadableRecord.
+        """
         return cls(
             GroupMetadataKey.decode(key, 0, 2),
             None

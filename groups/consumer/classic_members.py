@@ -96,8 +96,11 @@ def heartbeat(
 
 
 def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether the member must rejoin: its epoch is old, it has to give up partitions, or all the
-    partitions that it waits for are free."""
+    """Return whether the member must rejoin to take its next step.
+
+    It must if its epoch is old, if it has to give up partitions, or if all the partitions that it
+    waits for are free.
+    """
     if member.epoch < group.epoch or member.state is MemberState.UNREVOKED:
         return True
     if member.state is not MemberState.UNRELEASED:

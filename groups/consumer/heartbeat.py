@@ -155,8 +155,10 @@ class ConsumerHeartbeat(
     def _response(
         self, member: ConsumerMember, reconciled: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The response.  It has the assignment if the member joins, sent all its fields, or has a
-        new assignment."""
+        """Return the response; it has the assignment if the member needs it.
+
+        The member needs it if it joins, sent all its fields, or has a new assignment.
+        """
         request = self.request
         full = (
             request.rebalance_timeout_ms != NO_REBALANCE_TIMEOUT

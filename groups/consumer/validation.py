@@ -34,8 +34,10 @@ def refused(
 
 
 def _empty(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
-    """The message about an empty field, else None.  Before v1 the coordinator chose the member id,
-    so it may be empty in a join."""
+    """Return the message about an empty field, else None.
+
+    Before version 1 the coordinator chose the member id, so it may be empty in a join.
+    """
     named = api_version >= MEMBERS_NAME_THEMSELVES_SINCE
     fields = (
         ("MemberId", request.member_id or (not named and request.member_epoch == JOIN_EPOCH)),

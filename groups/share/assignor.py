@@ -75,6 +75,7 @@ def _place_hash(place: Place) -> int:
 
 
 def _java_table(expected: int) -> int:
+    # The capacity that Apache Kafka requests for a map of `expected` entries.
     return table_size(int((expected + 1) / LOAD + 1))
 
 
@@ -131,6 +132,7 @@ class _Sharing:
         self._places = places
         self._place_hash = place_hash
         self._drafts = drafts
+        # Rounded up.
         self._sharers = -(-len(members) // len(places)) if places else 0
         """Number of members that each partition gets."""
         each = self._sharers * len(places) / len(members)
@@ -169,8 +171,11 @@ class _Sharing:
         return places
 
     def share(self, unfilled: Sequence[int] | None = None) -> None:
-        """Distribute.  `unfilled` are the members that lack partitions; None: find them here,
-        after surplus partitions have been taken from members."""
+        """Distribute the partitions: first take away the surplus, then fill what is missing.
+
+        `unfilled` are the members that lack partitions.  With None, this finds them after the
+        surplus has been taken away.
+        """
         self._relieve_members()
         relieved = self._relieve_places()
         if unfilled is None:

@@ -53,8 +53,10 @@ class ShareHeartbeat(
         return f", and it does not match the previous member epoch ({member.previous_epoch})"
 
     def _epoch(self, names: frozenset[str], *, begin: bool) -> int:
-        """The group's epoch after the heartbeat: the next one if subscriptions, topics or readable
-        partitions changed."""
+        """Return the group's epoch after the heartbeat.
+
+        The next epoch begins if subscriptions, topics or readable partitions changed.
+        """
         group, decision = self.group, self.decision
         if group.target_epoch >= group.epoch:
             begin = begin or group.has_more_to_read
@@ -83,8 +85,10 @@ class ShareHeartbeat(
     def _response(
         self, before: ShareGroupMember, now: ShareGroupMember
     ) -> ShareGroupHeartbeatResponse:
-        """The response.  It has the assignment if the member joins, sent its subscription, or has
-        a new assignment."""
+        """Return the response with the member's epoch, and its assignment if it needs it.
+
+        It needs it if it joins, sent its subscription, or has a new assignment.
+        """
         request = self.request
         asked = request.member_epoch == JOIN_EPOCH or request.subscribed_topic_names is not None
         with_assignment = asked or not is_same(before.assigned, now.assigned)

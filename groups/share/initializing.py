@@ -105,7 +105,10 @@ class StateTopics:
         return StateTopicPartitions(partitions, topic_names)
 
     def with_request(self, topics: StateTopicPartitions, now_ms: int) -> StateTopics:
-        """After a request to initialize `topics`; a pending deletion of them is cancelled."""
+        """Return the partitions after a request to initialize `topics`.
+
+        A pending deletion of these topics is cancelled.
+        """
         deleting = {t: name for t, name in self.deleting.items() if t not in topics.partitions}
         return replace(
             self,
@@ -115,7 +118,7 @@ class StateTopics:
         )
 
     def with_initialized(self, topics: StateTopicPartitions) -> StateTopics:
-        """After the share coordinator has initialized `topics`."""
+        """Return the partitions after the share coordinator has initialized `topics`."""
         return replace(
             self,
             initializing=self.initializing.minus(topics.partitions),
@@ -123,11 +126,14 @@ class StateTopics:
         )
 
     def with_refused(self, places: Places) -> StateTopics:
-        """After the share coordinator refused: the next heartbeat asks again."""
+        """Return the partitions after the share coordinator has refused to initialize `places`.
+
+        The next heartbeat sends the request again.
+        """
         return replace(self, initializing=self.initializing.minus(places))
 
     def deleting_state_of(self, topics: Mapping[bytes, str]) -> StateTopics:
-        """After a request to delete the state of `topics` (id -> name)."""
+        """Return the partitions after a request to delete the state of `topics` (id -> name)."""
         return replace(
             self,
             initializing=self.initializing.without(topics),
@@ -136,7 +142,11 @@ class StateTopics:
         )
 
     def without(self, topic_ids: Iterable[bytes]) -> StateTopics:
-        """After topics were deleted from the cluster, or their state by the share coordinator."""
+        """Return the partitions without topics that were deleted.
+
+        Either the topics were deleted from the cluster, or the share coordinator has deleted their
+        state.
+        """
         gone = set(topic_ids)
         return replace(
             self,

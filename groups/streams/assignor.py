@@ -65,10 +65,15 @@ class _Quota:
     each: int = 0
 
     def __post_init__(self) -> None:
+        # Rounded up.
         self.each = -(-self.tasks // self.members) if self.members else 0
 
     def filled(self, count: int) -> None:
-        """A member has `count` tasks now.  At its share, it and its tasks no longer count."""
+        """Note that a member has `count` tasks now.
+
+        At its share it leaves the division, and the other tasks are divided among the other
+        members.
+        """
         if count == self.each:
             self.members -= 1
             self.tasks -= count

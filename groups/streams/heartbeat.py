@@ -153,8 +153,11 @@ class StreamsHeartbeat(
     # -- the group
 
     def _epoch(self, topology: Topology, configured: ConfiguredTopology, *, begin: bool) -> int:
-        """The group's epoch after the heartbeat: the next one if the assignment depends on
-        something that has changed."""
+        """Return the group's epoch after the heartbeat.
+
+        The next epoch begins if the member, the topics, the topology or the number of standbys
+        changed. The first member also starts the delay of the first assignment.
+        """
         group, decision = self.group, self.decision
         metadata_hash = decision.metadata_hash(topology.required_topics)
         validated = topology.epoch if configured.is_ready else NO_TOPOLOGY_EPOCH

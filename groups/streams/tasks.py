@@ -92,7 +92,10 @@ T = TypeVar("T")
 def listed(
     tasks: Mapping[str, Iterable[int]], made: Callable[[str, list[int]], T], *, told: bool = False
 ) -> list[T]:
-    """As a record has them, by subtopology; `told`: in the order of Java's map, as clients do."""
+    """Return the tasks of each subtopology, as `made` builds them, sorted by id.
+
+    With `told` the subtopologies have the order of Java's map, as in responses to clients.
+    """
     order: Iterable[str] = sorted(tasks)
     if told:
         order = HashTable(string_hash, order)

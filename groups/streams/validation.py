@@ -110,8 +110,10 @@ def _joining(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _counted_changelog(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """The message about a changelog with a partition count, else None: the coordinator computes
-    the count."""
+    """Return the message about a changelog with a partition count, else None.
+
+    The coordinator computes that count.
+    """
     subtopologies = [] if request.topology is None else request.topology.subtopologies
     for topic in (topic for each in subtopologies for topic in each.state_changelog_topics):
         if topic.partitions != 0:

@@ -72,10 +72,11 @@ _bindings: dict[int, Binding] = {}
 
 
 def bind(api_key: int, api_version: int) -> Binding:
-    """The binding of `api_key` at `api_version`; imports the handler at first use.
+    """Return how to serve `api_key` at `api_version`; the first call imports the handler.
 
-    Raises UnservedRequest.
+    Raises UnservedRequest if this broker does not serve the key or the version.
     """
+    # One integer for both int16 values: this look-up is made for every request.
     number = api_key << 16 | api_version & 0xFFFF
     found = _bindings.get(number)
     if found is None:
@@ -104,6 +105,7 @@ def _resolve(api_key: int, api_version: int) -> Binding:
         import_module(route.handler_module).handle,
         response.WRITERS[api_version],
         response,
+        # The first header versions with tagged fields (KIP-482).
         request_header_version(api_key, api_version) >= 2,
         response_header_version(api_key, api_version) >= 1,
     )
@@ -115,7 +117,7 @@ _guards: dict[int, Guard] = {}
 def handle_guarded(
     binding: Binding, broker: Broker, authority: Authority, request: Message, context: Context
 ) -> Handled:
-    """Have a request handled as far as its sender may."""
+    """Pass the request through its guard to the handler, and return the response."""
     from kwire.requests.guards.base import Access
 
     guard = _guards.get(binding.api_key)

@@ -103,6 +103,7 @@ class _Balance:
         if owner != _NOBODY:
             self._draft(owner).remove(topic_id, partition)
             self.sizes[owner] -= 1
+        # Rounded up.
         expected = -(-self._counts[topic_id] // len(self.subscribers[topic_id]))
         self._draft(place).add(topic_id, partition, expected)
         self._owners[topic_id][partition] = place

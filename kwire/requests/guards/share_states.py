@@ -19,7 +19,10 @@ Make = Callable[..., Any]
 
 
 def brokers_only(response: Make, topic: Make, partition: Make) -> Guard:
-    """The guard of one API key; `response`, `topic` and `partition` are its response's classes."""
+    """Return a guard that lets only brokers send the request, for the share coordinator's API keys.
+
+    `response`, `topic` and `partition` are the classes of the response.
+    """
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
         """Pass the request of a broker on; refuse every partition for any other sender."""

@@ -18,7 +18,10 @@ def by_topic(
     refuse: Callable[[Response], Response],
     name_of: Callable[[Any], str] = lambda topic: str(topic.name),
 ) -> Response:
-    """Let the handler answer for the allowed topics; `refuse` makes the answer of each other."""
+    """Let the handler answer for topics on which the sender may do `operation`.
+
+    The answers of the other topics, which `refuse` makes, come first in the response.
+    """
     topics = request.topics
     allowed, denied = access.split(operation, ResourceType.TOPIC, topics, name_of)
     if not denied:

@@ -22,12 +22,15 @@ ERRORS = {
 
 
 def nothing(access: Access, request: Request, proceed: Proceed) -> Response:
-    """The guard of a request that needs no right."""
+    """Pass every request on to the handler: its API key needs no right."""
     return proceed(request)
 
 
 def one(operation: AclOperation, kind: ResourceType, refuse: Refuse) -> Guard:
-    """The guard of a request that needs `operation` on its one resource of type `kind`."""
+    """Return a guard that requires the right `operation` on the request's one resource.
+
+    Without the right `refuse` makes the response.
+    """
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
         if access.may(operation, kind, _name(kind, request)):
@@ -46,7 +49,10 @@ def _name(kind: ResourceType, request: Request) -> str:
 
 
 def with_error(request: Request, error: ErrorCode, version: int, message: str) -> Message:
-    """The refusal of an API key whose response has a field for the error of the whole request."""
+    """Return a response with `error` for the whole request.
+
+    The response class must have a field `error_code` at its top level.
+    """
     response = response_class(request.API_KEY)()
     has_field = put_error(response, error)
     assert has_field, f"{type(response).__name__} has no error_code: its handler needs `refuse`"

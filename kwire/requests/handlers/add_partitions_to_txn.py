@@ -181,7 +181,11 @@ def _topics(
 
 
 def guard(access: Access, request: AddPartitionsToTxnRequest, proceed: Proceed) -> Response:
-    """Before version 4 clients send it, from version 4 on brokers do."""
+    """Before version 4 require the rights of a producer, from version 4 on those of a broker.
+
+    A producer needs WRITE on the transactional id and on each topic.  If it lacks one, no partition
+    is added.
+    """
     if access.version >= BROKERS_SINCE:
         if access.on_cluster(AclOperation.CLUSTER_ACTION):
             return proceed(request)

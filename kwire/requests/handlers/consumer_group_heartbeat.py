@@ -70,7 +70,11 @@ def handle(
 
 
 def guard(access: Access, request: ConsumerGroupHeartbeatRequest, proceed: Proceed) -> Response:
-    """A subscription by a regular expression matches only topics that the sender may describe."""
+    """Require READ on the group and DESCRIBE on all topics that the request names.
+
+    A subscription by a regular expression matches only topics that the sender may describe; the
+    coordinator checks that later with `context.may_describe`.
+    """
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not may_know(access, request.subscribed_topic_names or ()):

@@ -102,7 +102,10 @@ async def _create(
 
 
 def guard(access: Access, request: CreateDelegationTokenRequest, proceed: Proceed) -> Response:
-    """Every principal may create a token for itself."""
+    """Require CREATE_TOKENS on the owner, unless the sender itself will own the token.
+
+    The handler refuses a sender that may not manage tokens at all.
+    """
     context = access.context
     owner = owner_of(request, context)
     if (

@@ -141,7 +141,10 @@ def _result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:
 
 
 def guard(access: Access, request: CreatePartitionsRequest, proceed: Proceed) -> Response:
-    """The handler refuses a topic that stands twice, whatever the sender's rights."""
+    """Require ALTER on each topic, and refuse the others one by one.
+
+    A topic that stands twice goes to the handler, which refuses it whatever the sender's rights.
+    """
     distinct_topics, _ = named_once(request.topics, lambda topic: topic.name)
     permitted = access.permitted(
         AclOperation.ALTER, ResourceType.TOPIC, (topic.name for topic in distinct_topics)

@@ -123,7 +123,7 @@ async def _create(
 
 
 def _leaderless(image: ClusterImage, topics: Iterable[TopicImage]) -> list[TopicImage]:
-    """Topics that Metadata would report as unknown or with a leaderless partition."""
+    """Return the topics that Metadata would report as unknown or with a leaderless partition."""
     return [
         topic for topic in topics if not image.is_led(topic.name, topic.id, len(topic.partitions))
     ]
@@ -191,7 +191,7 @@ _CONFIGS_SINCE = 5
 
 
 def guard(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Response:
-    """The right CREATE on the cluster allows every topic.
+    """Require CREATE on the cluster, or on each topic; refuse the other topics one by one.
 
     The response has a new topic's configs only if the sender may describe them.
     """

@@ -52,6 +52,7 @@ def handle(
     broker: Broker, request: DeleteTopicsRequest, context: Context
 ) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
     """Delete topics by name, or from version 6 by name or id; return one result per topic."""
+    # Version 6 brought topic ids: a topic is requested by its name or its id.
     if context.api_version < 6:
         requested = [TopicDeletion(name) for name in request.topic_names]
     else:
@@ -126,7 +127,10 @@ _IDS_SINCE = 6
 
 
 def guard(access: Access, request: DeleteTopicsRequest, proceed: Proceed) -> Response:
-    """The answer for a topic id has the topic's name only if the sender may describe the topic."""
+    """Require DELETE on the cluster, or on each topic; refuse the other topics one by one.
+
+    The refusal of a topic id has the topic's name only if the sender may describe the topic.
+    """
     if access.on_cluster(AclOperation.DELETE, quiet=True):
         return proceed(request)
     denied: list[DeletableTopicResult] = []
@@ -158,7 +162,10 @@ def guard(access: Access, request: DeleteTopicsRequest, proceed: Proceed) -> Res
 
 
 def _is_denied(access: Access, name: str) -> bool:
-    """Whether to answer with missing rights; a sender with DESCRIBE learns if no topic exists."""
+    """Return whether to refuse the topic for missing rights.
+
+    For a topic that does not exist, a sender with DESCRIBE learns that from the handler instead.
+    """
     if access.on_topic(AclOperation.DELETE, name):
         return False
     exists = name in access.broker.image.topics

@@ -59,5 +59,8 @@ def handle(
 def refuse(
     request: DescribeClientQuotasRequest, error: ErrorCode, version: int, message: str
 ) -> DescribeClientQuotasResponse:
-    """Without a message, as in Kafka, where the broker and not the controller answers it."""
+    """Return the response with `error` and without a message.
+
+    Apache Kafka has no message here either, because the broker and not the controller answers.
+    """
     return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)

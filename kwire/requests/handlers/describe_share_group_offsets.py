@@ -155,7 +155,10 @@ def _partition(index: int, answer: ShareStateAnswer, end: Latest | None) -> Part
 
 
 def guard(access: Access, request: DescribeShareGroupOffsetsRequest, proceed: Proceed) -> Response:
-    """Refuses named topics that the sender may not describe; if none is named, leaves them out."""
+    """Require DESCRIBE on each group and topic; refuse the others one by one.
+
+    If a group's request names no topics, those that the sender may not describe are left out.
+    """
     requested = list(request.groups)
     allowed, denied = access.split(
         AclOperation.DESCRIBE, ResourceType.GROUP, requested, lambda group: group.group_id

@@ -50,7 +50,10 @@ def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
 
 
 def guard(access: Access, request: DescribeTransactionsRequest, proceed: Proceed) -> Response:
-    """The response has only topics that the sender may describe."""
+    """Require DESCRIBE on each transactional id; refuse the others one by one.
+
+    The states have only topics that the sender may describe.
+    """
     requested_ids = request.transactional_ids
     permitted = access.permitted(
         AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, requested_ids

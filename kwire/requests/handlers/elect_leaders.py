@@ -74,7 +74,10 @@ async def handle(
 
 
 def _is_led(image: ClusterImage, place: Place, kind: int) -> bool:
-    """Whether Metadata would report the elected leader."""
+    """Return whether the metadata image has the leader that the election of type `kind` gives.
+
+    True for a deleted partition: there is nothing to wait for.
+    """
     topic = image.topics.get(place[0])
     if topic is None or place[1] >= len(topic.partitions):
         return True  # deleted since: there is nothing to wait for
@@ -87,7 +90,7 @@ def _is_led(image: ClusterImage, place: Place, kind: int) -> bool:
 def _all_refused(
     broker: Broker, request: ElectLeadersRequest, error: ErrorCode
 ) -> list[ReplicaElectionResult]:
-    """The same error for each partition: version 0 has no other field for it."""
+    """Return the same error for each partition: version 0 has no field for the whole request."""
     return [
         ReplicaElectionResult(topic, [PartitionResult(index, error, None) for index in indexes])
         for topic, indexes in _requested_partitions(broker, request)

@@ -106,7 +106,7 @@ def _fetch_with_rack(broker: Broker, request: FetchRequest, context: Context) ->
 
 
 def guard(access: Access, request: FetchRequest, proceed: Proceed) -> Response:
-    """Only brokers may fetch as a replica.
+    """Require CLUSTER_ACTION for a fetch as a replica; let every consumer pass.
 
     The handler checks the rights of consumers, because a session has partitions that its requests
     do not name.

@@ -195,7 +195,11 @@ RIGHTS_BY_KEY_TYPE: Final = {
 
 
 def guard(access: Access, request: FindCoordinatorRequest, proceed: Proceed) -> Response:
-    """The keys are groups, transactional ids or share partitions; the last are for brokers only."""
+    """Require the right that the type of key needs on each key; refuse the others one by one.
+
+    Keys are groups, transactional ids or share partitions.  Only brokers may ask for share
+    partitions.  The handler refuses unknown types.
+    """
     kind = RIGHTS_BY_KEY_TYPE.get(request.key_type)
     if kind is None:
         return proceed(request)

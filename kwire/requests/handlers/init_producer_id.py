@@ -111,9 +111,9 @@ def _failure(error: ErrorCode) -> InitProducerIdResponse:
 
 
 def guard(access: Access, request: InitProducerIdRequest, proceed: Proceed) -> Response:
-    """Needs WRITE on the transactional id.
+    """Require WRITE on the transactional id, if the request has one.
 
-    Without one it needs IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679).
+    If not, require IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679).
     """
     if request.transactional_id is not None:
         if access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):

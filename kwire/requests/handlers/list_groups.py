@@ -32,7 +32,10 @@ def handle(broker: Broker, request: ListGroupsRequest, context: Context) -> List
 
 
 def guard(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Response:
-    """All groups if the sender may describe the cluster, else those that it may describe."""
+    """List all groups to a sender that may describe the cluster.
+
+    Any other sender gets the groups that it may describe, and no error.
+    """
     if access.on_cluster(AclOperation.DESCRIBE, quiet=True):
         return proceed(request)
 

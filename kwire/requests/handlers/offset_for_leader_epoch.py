@@ -71,7 +71,7 @@ def _answer(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> 
 
 
 def guard(access: Access, request: OffsetForLeaderEpochRequest, proceed: Proceed) -> Response:
-    """Brokers may send it for every topic, consumers for topics that they may describe."""
+    """Let a broker ask about every topic, a consumer about topics that it may describe."""
     if access.on_cluster(AclOperation.CLUSTER_ACTION, quiet=True):
         return proceed(request)
     return by_topic(

@@ -210,7 +210,7 @@ class _ProduceWork:
         return TopicProduceResponse(topic.name, topic.topic_id, responses)
 
     def _hosted(self, topic: TopicProduceData) -> tuple[Mapping[int, Partition], str | None]:
-        """The partitions of a topic that this broker hosts, and its name or None if unknown."""
+        """Return the hosted partitions of a topic by index, and its name (None if unknown)."""
         name = _name(self._broker, topic, self._version)
         # `_write` raises the error, so that an absent partition gets its own error instead.
         self._guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
@@ -328,7 +328,7 @@ def _name(broker: Broker, topic: TopicProduceData, version: int) -> str | None:
 
 
 def _absent(broker: Broker, name: str | None, index: int) -> LogError:
-    """The error for a partition that this broker does not host."""
+    """Return the error for a partition that this broker does not host."""
     return LogError(
         ErrorCode.UNKNOWN_TOPIC_ID if name is None else broker.hosted.absent_error(name, index)
     )
@@ -391,7 +391,7 @@ def _records_error(records: Records | None, version: int) -> LogError | None:
 
 
 def _close(response: ProduceResponse) -> NoReturn:
-    """Close the connection of an acks=0 request that failed: its client sees nothing else."""
+    """Raise CloseConnection for an acks=0 request that failed: its client gets no response."""
     failures = ", ".join(
         f"{topic.name}-{partition.index}: {ErrorCode(partition.error_code).name}"
         for topic in response.responses
@@ -499,9 +499,10 @@ def _refused(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
 def _closing(
     request: ProduceRequest, reply: Response, refused: list[TopicProduceResponse]
 ) -> Response:
-    """Close the connection of an acks=0 request, after its allowed part is written; else None.
+    """Close the connection of an acks=0 request once its allowed part is written.
 
-    The client can see an error in no other way.
+    The client can see the error in no other way.  Returns None for another value of acks.  Raises
+    CloseConnection, or returns an awaitable that does.
     """
     if request.acks != 0:
         return None

@@ -87,7 +87,10 @@ def _renews_and_fetches(request: ShareFetchRequest) -> bool:
 
 
 async def _refused_later(request: ShareFetchRequest, error: ErrorCode) -> ShareFetchResponse:
-    """The error after `max_wait_ms`, so that the client does not retry in a tight loop."""
+    """Return a response with `error` after `max_wait_ms`.
+
+    The wait keeps the client from retrying in a tight loop.
+    """
     await trio.sleep(max(request.max_wait_ms, 0) / 1000)
     return ShareFetchResponse(error_code=error)
 
@@ -243,8 +246,11 @@ def _by_topic(answers: SharePartitionAnswers) -> list[ShareFetchableTopicRespons
 
 
 def guard(access: Access, request: ShareFetchRequest, proceed: Proceed) -> Response:
-    """The handler checks the topics, because the session has some that the request does not name:
-    see kwire.requests.handlers.fetching.read_rights."""
+    """Require READ on the group.
+
+    The handler checks the topics, because the session has some that the request does not name: see
+    kwire.requests.handlers.fetching.read_rights.
+    """
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id or ""):
         return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return proceed(request)

@@ -81,6 +81,7 @@ def _response(
         if denied:
             _add(response, f"; Unauthorized to CREATE on topics {', '.join(denied)}.")
         else:
+            # A topic that could not be created is tried again after two heartbeats.
             failures = broker.coordinators.groups.streams_topics(
                 broker.settings, broker.membership
             ).want(topics, 2 * response.heartbeat_interval_ms)
@@ -106,7 +107,11 @@ def _listed(failures: Mapping[str, str]) -> str:
 
 
 def guard(access: Access, request: StreamsGroupHeartbeatRequest, proceed: Proceed) -> Response:
-    """The handler refuses topics with invalid names; that error comes before missing rights."""
+    """Require READ on the group and DESCRIBE on all topics of the topology.
+
+    The handler refuses topics with invalid names; that error comes before missing rights.  The
+    handler also asks `context.may_create` before it creates internal topics.
+    """
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topology = request.topology

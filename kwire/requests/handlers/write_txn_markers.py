@@ -106,7 +106,11 @@ class _Markers:
                 settle(topic, index, error)
 
     def _refusal(self, marker: TxnMarker, topic: str, index: int) -> ErrorCode:
-        """The error of an invalid marker; unless it has no producer, only for hosted partitions."""
+        """Return the error of an invalid marker, NONE if it may be written to the partition.
+
+        A marker without a producer is invalid everywhere.  Other fields are checked only for a
+        hosted partition: for any other the writer has the error.
+        """
         if NONE_GIVEN in (marker.producer_id, marker.producer_epoch):
             return ErrorCode.UNKNOWN_SERVER_ERROR
         if self._broker.hosted.get(topic, index) is None:
@@ -159,7 +163,11 @@ class _Markers:
 
 
 def guard(access: Access, request: WriteTxnMarkersRequest, proceed: Proceed) -> Response:
-    """For brokers, and for administrators who end a transaction that hangs (KIP-664)."""
+    """Require ALTER or CLUSTER_ACTION on the cluster.
+
+    Administrators have ALTER, and end transactions that hang (KIP-664); brokers have
+    CLUSTER_ACTION.
+    """
     if access.on_cluster(AclOperation.ALTER, quiet=True) or access.on_cluster(
         AclOperation.CLUSTER_ACTION
     ):

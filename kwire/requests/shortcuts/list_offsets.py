@@ -108,4 +108,5 @@ class RepeatedListOffsets:
 def _key(frame: memoryview) -> bytes:
     """The request without its correlation id."""
     data = bytes(frame)
+    # API key and version (4 bytes), correlation id (4 bytes), the rest.
     return data[:4] + data[8:]

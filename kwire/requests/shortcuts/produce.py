@@ -161,6 +161,7 @@ class RepeatedProduce:
         self._partition = broker.hosted.get(name, data.index)
         self._reply = reply
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
+        # `_SUCCESS` ends with the base offset, an int64.
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
 
 
@@ -173,7 +174,9 @@ def _has_open_transaction(batch: memoryview, partition: Partition) -> bool:
 def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> int:
     """Position of the batch size in a request whose only batch is its last field."""
     if not flexible:
+        # The size is an int32.
         return len(frame) - batch_size_bytes - 4
+    # The size plus one is a varint, with 7 bits in each byte.
     varint_size = ((batch_size_bytes + 1).bit_length() + 6) // 7
     return len(frame) - len(_NO_TAGS) - batch_size_bytes - varint_size
 

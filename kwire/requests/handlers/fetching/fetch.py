@@ -294,7 +294,11 @@ class Fetch:
             self.at_once = True
 
     def _ends_in_older_segment(self) -> bool:
-        """Whether more records exist that this response cannot have: a region has one segment."""
+        """Return whether a partition has more records that do not fit into this response.
+
+        The records of a response are a region of one segment, so those of later segments need
+        another fetch: waiting for more would not help.
+        """
         for target, data in self.answers:
             region, partition = data.records, target.partition
             if isinstance(region, Region) and partition is not None:
