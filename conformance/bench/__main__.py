@@ -200,6 +200,10 @@ def measure(
 def _warm(
     plan: BenchPlan, bench: Bench, brokers: Sequence[BenchBroker], root: Path
 ) -> list[Section]:
+    """Return the sections of the warm measurements: raw sockets, transactions, stock clients.
+
+    A section without a chosen row is left out.
+    """
     sections = []
     if rows := [row for row in ROWS if plan.has(row.key)]:
         floors = [Floor(root / "floor")] if plan.floor else []

@@ -40,6 +40,7 @@ class EarlierKwire(Kwire):
     """`kwire serve` from the sources of an earlier commit, with the installed dependencies."""
 
     def __init__(self, commit: str, directory: Path) -> None:
+        """Export the sources of the commit, and run kwire from them instead of this project's."""
         super().__init__(directory)
         self.name = commit
         packages = directory.parent / "packages"
@@ -90,6 +91,10 @@ def _prefer(*brokers: Kwire) -> None:
 def _row(
     row: Row, now: Kwire, before: Kwire, seconds: float, rounds: int, say: Progress
 ) -> list[Series]:
+    """Return the series of one row, measured in turns on both versions.
+
+    The order of the brokers alternates, so that neither always comes second.
+    """
     figures = [replace(figure, target=NO_LESS_THAN) for figure in (*row.figures, PROCESSOR)]
     all_series = [Series(row.key, row.title, figure, figure.target) for figure in figures]
     for broker in (now, before):

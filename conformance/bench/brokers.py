@@ -101,6 +101,7 @@ class ProcessBroker(BenchBroker):
     """A broker that a command line starts."""
 
     def __init__(self, directory: Path) -> None:
+        """Keep the broker's files in `directory`; it gets a free port on the loopback interface."""
         self.directory = directory
         self.address = ("127.0.0.1", free_port())
         self.log_file: Path = directory / "broker.log"
@@ -113,6 +114,7 @@ class ProcessBroker(BenchBroker):
         """The command line."""
 
     def start(self) -> float:
+        """Start the broker and return the seconds until its first reply."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with open(self.log_file, "wb") as log:
             start = time.monotonic()
@@ -157,6 +159,7 @@ class Kwire(ProcessBroker):
     name = "kwire"
 
     def command(self) -> list[str]:
+        """Return the command line of `kwire serve` with this broker's settings."""
         settings = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.directory / "data"),

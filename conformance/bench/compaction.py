@@ -139,6 +139,10 @@ class CompactionBench:
         return took[0], samples[:-1] or samples  # compaction ended during the last slice
 
     def run(self, size_bytes: int, seconds: float) -> Result:
+        """Measure compaction of `size_bytes`, on an idle broker and beside small produce requests.
+
+        The requests are measured for `seconds` before it, after as long a time to warm up.
+        """
         self.create("tiny", {})
         self.fill("quiet", size_bytes)
         quiet_s = self.clean("quiet")
@@ -151,6 +155,7 @@ class CompactionBench:
 
 @contextmanager
 def started(name: str, folder: Path) -> Iterator[CompactionBench]:
+    """Start the broker of this name and yield its measurement; it is stopped at the end."""
     if name == "kwire":
         with local.kwire(folder, SETTINGS) as bootstrap:
             yield CompactionBench(name, bootstrap, folder / "data")
@@ -160,6 +165,7 @@ def started(name: str, folder: Path) -> Iterator[CompactionBench]:
 
 
 def table(results: list[Result]) -> Table:
+    """Return the table of all results, one column for each broker."""
     shown = Table("", *(result.broker for result in results))
     rows: dict[str, list[str]] = {
         "compacting it, nothing else to do": [f"{r.quiet_s:.1f} s" for r in results],

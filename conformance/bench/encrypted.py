@@ -37,6 +37,7 @@ WARM_S = 4.0
 
 
 def settings_of(certificates: Certificates, *listeners: str) -> dict[str, str]:
+    """Return the broker settings for these listeners, with TLS on the one of clients."""
     return {
         "listeners": ",".join(listeners),
         "inter.broker.listener.name": "SSL",
@@ -59,6 +60,7 @@ class EncryptedApache(Apache):
     """Apache Kafka with one SSL listener beside that of its controller."""
 
     def __init__(self, directory: Path, certificates: Certificates) -> None:
+        """Give the node a TLS listener for clients and a plain one for its controller."""
         super().__init__(directory)
         port, controller = self._node.port, f"localhost:{free_port()}"
         given = settings_of(certificates, f"SSL://localhost:{port}", f"CONTROLLER://{controller}")
@@ -78,6 +80,7 @@ class NewConnections(Row):
     figures = (Figure("connections", "a second", target=1.0),)
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
+        """Open one connection after another, each with a TLS handshake and one request."""
         frame, count = frames.api_versions(), 0
         start = perf_counter_ns()
         deadline = start + int(seconds * 1e9)
@@ -117,6 +120,7 @@ def measure_series(
 
 
 def section(rounds: int, seconds: float, series: list[Series]) -> Section:
+    """Return the section of the report, with a note on how it was measured."""
     note = (
         "Each broker has one listener, of SSL; TLS 1.3, a certificate of ECDSA P-256. The client"
         f" encrypts on the same cores. {rounds} rounds of {seconds:g} s after {WARM_S:g} s to warm"

@@ -25,6 +25,10 @@ FETCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 1 + 4 + 4
 
 
 def uvarint(data: memoryview, pos: int) -> tuple[int, int]:
+    """Return the unsigned varint at `pos` and the position after it.
+
+    A byte has 7 bits of the value, lowest first; its highest bit says that another one follows.
+    """
     value = shift = 0
     while True:
         byte = data[pos]
@@ -47,6 +51,7 @@ class FloorLog:
     """The log of one partition: a file of batches, with their positions in memory."""
 
     def __init__(self, path: str) -> None:
+        """Create an empty log file, or empty the existing one."""
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         self.fd = os.open(path, flags, 0o644)
         self.end_offset = 0
@@ -55,6 +60,10 @@ class FloorLog:
         self.positions: list[int] = []
 
     def append(self, batch: memoryview) -> int:
+        """Append a batch and return its base offset; raise ValueError if it is corrupt.
+
+        The size field does not count the first 12 bytes; the CRC covers the bytes from 21 on.
+        """
         (_, length, _, magic, crc, _, last_delta, *_) = BATCH.unpack_from(batch)
         if magic != 2 or length + 12 != len(batch) or crc32c.crc32c(batch[21:]) != crc:
             raise ValueError("corrupt batch")
@@ -114,6 +123,7 @@ def fetch(log: FloorLog, frame: memoryview, correlation: int, pos: int) -> tuple
 
 
 async def send_region(sock: trio.socket.SocketType, log: FloorLog, start: int, size: int) -> None:
+    """Send `size` bytes of the log from `start` on, without copying them through Python."""
     end = start + size
     while start < end:
         try:
@@ -149,9 +159,11 @@ async def answer(sock: trio.socket.SocketType, logs: Logs, view: memoryview, hav
 
 
 async def main(port: int, path: str) -> None:
+    """Serve the log file `path` on a port of the loopback interface until cancelled."""
     logs = Logs(path)
 
     async def serve(stream: trio.SocketStream) -> None:
+        """Answer the requests of one connection, and keep the bytes of an incomplete one."""
         sock = stream.socket
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         buffer = bytearray(BUFFER_BYTES)

@@ -38,6 +38,7 @@ class PreparedFrame(NamedTuple):
 
 
 def _uvarint(value: int) -> bytes:
+    """Return the value as unsigned varint: 7 bits in a byte, lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -104,6 +105,11 @@ class ProduceReply:
     """
 
     def __init__(self, topic: str, first_reply: bytes) -> None:
+        """Learn the layout of the responses from the first one.
+
+        Later responses differ only in the correlation id and the base offset, so they are compared
+        byte for byte. Raise RequestFailed if the first one has an error code or a wrong size.
+        """
         name = _compact(topic.encode())
         error_pos = _REPLY_HEADER_BYTES + 1 + 1 + len(name) + 1 + 4
         error = int.from_bytes(first_reply[error_pos : error_pos + 2], signed=True)
@@ -147,6 +153,7 @@ class FetchReply:
     """The positions of the error codes and of the records' size in a response to `fetch`."""
 
     def __init__(self, topic: str) -> None:
+        """Compute the positions of the fields in a response with one partition of this topic."""
         self.session_error_pos = _REPLY_HEADER_BYTES + 1 + 4
         name = _compact(topic.encode())
         self.error_pos = self.session_error_pos + 2 + 4 + 1 + len(name) + 1 + 4

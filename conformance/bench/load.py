@@ -65,6 +65,10 @@ class Sample(NamedTuple):
 
 
 def connect(address: Address) -> socket.socket:
+    """Return a connected socket, with TLS if the address says so.
+
+    TCP_NODELAY is set: small requests must not wait for the acknowledgement of earlier ones.
+    """
     sock = socket.create_connection(address, timeout=REPLY_TIMEOUT_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if isinstance(address, Encrypted):
@@ -172,6 +176,8 @@ class _Pump:
         records_count: int,
         in_flight: int,
     ) -> None:
+        """Prepare a window of `in_flight` copies of one frame, and the expected correlation id and
+        base offset of the next response."""
         self.sock = sock
         self.reply = reply
         self.in_flight = in_flight

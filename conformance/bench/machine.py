@@ -48,6 +48,7 @@ def free_memory_bytes() -> int:
 
 
 def _processor() -> str:
+    """Return the model of the processor; without /proc/cpuinfo, what the platform says."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

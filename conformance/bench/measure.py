@@ -101,6 +101,7 @@ class Bench:
         return [series for row in rows for series in self._warm_row(row, brokers)]
 
     def _warm_row(self, row: Row, brokers: Sequence[BenchBroker]) -> list[Series]:
+        """Return the series of one row, measured in rounds after each broker was warmed up."""
         chosen = [broker for broker in brokers if row.runs_on(broker)]
         for broker in chosen:
             self._warm_up(row, broker)

@@ -90,6 +90,7 @@ class Crowd:
     """The members of a group on a topic, and whether each has its partitions."""
 
     def __init__(self, group_id: str, topic: str, topic_id: bytes, partitions: int) -> None:
+        """Prepare a group without members that reads one topic of this many partitions."""
         self.group_id = group_id
         self.topic = topic
         self.topic_id = topic_id
@@ -148,6 +149,7 @@ class SimulatedMember(ABC):
     """One member of a group, with its connection."""
 
     def __init__(self, crowd: Crowd, address: Address) -> None:
+        """Prepare a member that is not connected and has no partitions yet."""
         self.crowd = crowd
         self.address = address
         self.member_id = ""
@@ -205,6 +207,7 @@ class SimulatedMember(ABC):
             crowd.count_response()
 
     async def _commit(self) -> None:
+        """Commit offset 1 of each own partition; raise RequestFailed after an error."""
         crowd = self.crowd
         partitions = [OffsetCommitRequestPartition(index, 1) for index in self.has]
         topics = [OffsetCommitRequestTopic(crowd.topic, partitions=partitions)]
@@ -225,6 +228,7 @@ class SimulatedMember(ABC):
 
 
 async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
+    """Return the next `size` bytes; raise RequestFailed if the broker closes the connection."""
     data = bytearray()
     while len(data) < size:
         more = await stream.receive_some(size - len(data))
@@ -242,6 +246,7 @@ class SimulatedClassicMember(SimulatedMember):
     keeps: ClassVar = False
 
     async def live(self) -> None:
+        """Join the group and send heartbeats until cancelled; after an error, join again."""
         await self.find_coordinator()
         await self._join()
         crowd = self.crowd
@@ -280,6 +285,7 @@ class SimulatedClassicMember(SimulatedMember):
                     raise RequestFailed(f"JoinGroup gave error code {error}")
 
     def _joining(self) -> JoinGroupRequest:
+        """Return the JoinGroup request with the subscription and the partitions that it owns."""
         owned = [OwnedTopic(self.crowd.topic, sorted(self.has))]
         subscription = ConsumerProtocolSubscription([self.crowd.topic], owned_partitions=owned)
         metadata = _encode_versioned(subscription)
@@ -315,6 +321,10 @@ class SimulatedClassicMember(SimulatedMember):
     def _assignments(
         self, members: Sequence[JoinGroupResponseMember]
     ) -> list[SyncGroupRequestAssignment]:
+        """Return the leader's assignments, as even as possible.
+
+        With cooperative members a partition that another member still owns is left out.
+        """
         owned = {member.member_id: _decode_owned(member.metadata) for member in members}
         if not self.keeps:
             owned = dict.fromkeys(owned, frozenset())
@@ -342,6 +352,11 @@ class SimulatedConsumerMember(SimulatedMember):
     """A member of KIP-848."""
 
     async def live(self) -> None:
+        """Send heartbeats of KIP-848 until cancelled, and follow the assignments in the responses.
+
+        After an error the member joins again in epoch 0. `reports` says that the next heartbeat has
+        the owned partitions; it is then sent at once.
+        """
         await self.find_coordinator()
         self.member_id = str(uuid.uuid4())
         crowd, reports = self.crowd, True

@@ -75,6 +75,7 @@ def wait_until_served(address: Address, topics: list[str]) -> None:
 
 
 def _all_served(address: Address, topics: list[str]) -> bool:
+    """Return whether the broker returns the end offset of every partition of these topics."""
     wanted = [
         ListOffsetsTopic(t, [ListOffsetsPartition(i, -1, -1) for i in range(PARTITIONS_A_TOPIC)])
         for t in topics
@@ -142,6 +143,10 @@ def measure_after_kill(root: Path, partitions: int, gigabytes: float, turns: int
 
 
 def _kwire_opens(data: Path, directory: Path, topics: list[str]) -> float:
+    """Return the seconds that kwire takes to open a copy of `data` and serve all topics.
+
+    The node id 1 is that of the broker that wrote the data.
+    """
     kwire = Kwire(directory)
     kwire.settings["node.id"] = "1"
     shutil.copytree(data, directory / "data")
@@ -165,6 +170,7 @@ def _apache_opens(node: ApacheKafka, topics: list[str]) -> float:
 
 
 def main() -> None:
+    """Measure the opening after a clean stop and after kill -9; 0 partitions skip one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clean", type=int, default=10_000, help="partitions after a clean stop")
     parser.add_argument("--killed", type=int, default=1_000, help="partitions after kill -9")

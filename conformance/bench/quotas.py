@@ -197,6 +197,7 @@ def main(quota: int, seconds: int, rounds: int, only_kwire: bool) -> None:
 
 
 def _table(results: dict[str, list[Figures]], quota: int, seconds: int) -> Table:
+    """Return the table of all brokers: shares of the quota, and latencies in microseconds."""
     title = f"a producer that offers {TIMES} times its {quota} B/s for {seconds} s"
     table = Table(title=title)
     table.add_column("broker")

@@ -102,6 +102,10 @@ async def _rest() -> None:
 
 # Responses per second while all members send `request` without pause.
 async def _rush(crowd: Crowd, request: type[Message]) -> float:
+    """Return how many of these requests per second all members get answered together.
+
+    Counting begins after a fifth of the time, when all members have changed their pace.
+    """
     crowd.rush(request)
     await trio.sleep(RUSH_S / 5)
     crowd.begin_to_count()
@@ -158,6 +162,7 @@ def measure_series(
 
 
 def section(rounds: int, series: list[Series]) -> Section:
+    """Return the section of the report, with a note on how it was measured."""
     note = (
         "Groups whose members are simulated in one process, on the broker's own cores, with a"
         " heartbeat a second; a group waits a second for its first members"

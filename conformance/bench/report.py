@@ -81,6 +81,7 @@ def _target(series: Series) -> str:
 
 
 def print_section(console: Console, section: Section, peer: str) -> None:
+    """Print a section as a table; the last column says in colour whether the target is met."""
     table = Table(title=section.heading, title_justify="left", caption=section.note)
     for index, name in enumerate(columns(peer)):
         table.add_column(name, justify="left" if index < 2 else "right", no_wrap=index > 1)

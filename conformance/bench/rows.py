@@ -75,6 +75,7 @@ class Produce(Row):
         self.in_flight = in_flight
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
+        """Produce the same batch for `seconds`, and return what was acknowledged."""
         batch = _batch(self.records_count, self.value_bytes)
         return load.produce(
             address,
@@ -90,6 +91,10 @@ class ProduceRequests(Produce):
     """Counts requests, and times each one if one is in flight."""
 
     def __init__(self, key: str, title: str, in_flight: int, target: float) -> None:
+        """Measure requests of one record of 100 bytes; latencies too if one is in flight.
+
+        With several in flight a latency would mostly be the wait behind the others.
+        """
         super().__init__(key, title, (1, 100), in_flight)
         self.figures = (Figure("requests", "req/s", target=target),)
         if in_flight == 1:

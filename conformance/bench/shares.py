@@ -101,6 +101,7 @@ def fill(bootstrap: str, topic: str, records: int) -> None:
 
 
 def configure(bootstrap: str, group: str) -> None:
+    """Set the configs of the share group, and wait until the broker has confirmed them."""
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         for name, value in SETTINGS.items()
@@ -143,6 +144,7 @@ def measure_series(members: int, brokers: list[BenchBroker], rounds: int, record
 
 
 def section(rounds: int, records: int, series: list[Series]) -> Section:
+    """Return the section of the report, with a note on how it was measured."""
     note = (
         f"Share groups (KIP-932): {records:,} records of {VALUE_BYTES} B for members that are"
         " Java's share consumers in one process (Apache Kafka's ShareConsumerPerformance), on the"

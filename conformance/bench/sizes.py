@@ -204,6 +204,10 @@ def _step(producer: RawProducer) -> float:
 
 
 def _add_partitions(address: Address, producer: RawProducer, topic: str) -> None:
+    """Add all partitions of the topic to the transaction in one request.
+
+    Raise RequestFailed if one of them gets an error.
+    """
     message = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.name,
         v3_and_below_producer_id=producer.producer_id,
@@ -218,9 +222,11 @@ def _add_partitions(address: Address, producer: RawProducer, topic: str) -> None
 
 
 def _wait_until_complete(address: Address, transactional_id: str) -> None:
+    """Wait until the broker describes the transaction as completely committed or aborted."""
     message = DescribeTransactionsRequest([transactional_id])
 
     def complete() -> bool:
+        """Return whether the transaction has ended completely."""
         reply = ask(address, message, DESCRIBE_VERSION, DescribeTransactionsResponse)
         return reply.transaction_states[0].transaction_state.startswith("Complete")
 
@@ -274,6 +280,7 @@ def many_ids(broker: BenchBroker) -> Figures:
 
 
 def _errors(address: Address, names: Sequence[str]) -> set[int]:
+    """Return the error codes that occur when these transactions are described."""
     reply = ask(
         address,
         DescribeTransactionsRequest(list(names)),

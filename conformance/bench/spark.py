@@ -91,6 +91,7 @@ class BatchRead(SparkWork):
     key, title = "spark-batch-read", "batch read"
 
     def turn(self, stage: SparkStage) -> float:
+        """Return the seconds of a batch query that reads the topic; raise if rows are missing."""
         from pyspark.sql import functions as f
 
         reader = stage.spark.read.format("kafka").options(**stage.options())
@@ -111,6 +112,7 @@ class StreamRead(SparkWork):
     key, title = "spark-stream-read", "streaming read (availableNow, noop sink)"
 
     def turn(self, stage: SparkStage) -> float:
+        """Return the seconds of a streaming query that reads the topic once to its end."""
         reader = stage.spark.readStream.format("kafka").options(**stage.options())
         frame = reader.options(subscribe=stage.topic, startingOffsets="earliest").load()
         with tempfile.TemporaryDirectory(dir=stage.scratch) as checkpoint:
@@ -131,6 +133,10 @@ class BatchWrite(SparkWork):
     key, title = "spark-batch-write", "batch write"
 
     def turn(self, stage: SparkStage) -> float:
+        """Return the seconds of a batch query that writes records to a new topic.
+
+        The topic is deleted, and SETTLE_S seconds pass, so that the next turn is not disturbed.
+        """
         topic = new_topic()
         stage.broker.create_topic(topic, PARTITIONS)
         writer = _generate_records(stage.spark, stage.records).write.format("kafka")
@@ -181,6 +187,7 @@ class SparkBench:
     def measure(
         self, brokers: Sequence[BenchBroker], works: Sequence[SparkWork] = WORKS
     ) -> list[Series]:
+        """Fill a topic on each broker, and return the series of each kind of work."""
         topic = new_topic()
         for broker in brokers:
             self.say(f"{broker.name}: {self.records:,} records to read")
@@ -204,6 +211,7 @@ class SparkBench:
 
 
 def section(records: int, rounds: int, cores: int, series: list[Series]) -> Section:
+    """Return the section of the report, with a note on how it was measured."""
     note = (
         f"{records:,} records of {VALUE_BYTES} B in {PARTITIONS} partitions, {rounds} rounds after"
         f" one to warm up; Spark {judge.VERSION}, one session of {cores} cores for both brokers,"

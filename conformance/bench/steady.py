@@ -98,6 +98,7 @@ class ObservedQuery:
     """`kwire pipeline query` as a process, with the progress in its file of micro-batches."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
+        """Prepare the command of the query; it writes its progress and its log into `folder`."""
         self.steps = folder / "steps.jsonl"
         self.log = folder / "query.log"
         self._command = [

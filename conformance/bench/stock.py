@@ -48,6 +48,10 @@ class Confluent(Stock):
         return {"produced": produced, "consumed": self._consume(broker.bootstrap, topic)}
 
     def _produce(self, bootstrap: str, topic: str) -> float:
+        """Return the records per second that a producer with default settings gets acknowledged.
+
+        The time ends when the queue is empty. Raise RequestFailed if a record was not acknowledged.
+        """
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -95,6 +99,10 @@ class JavaPerformance(Stock):
     title = f"Java performance tools, {JAVA_RECORDS:,} records of {VALUE_BYTES} B"
 
     def measure(self, broker: BenchBroker, topic: str) -> Figures:
+        """Return the rates that Apache Kafka's performance tools print, in records per second.
+
+        Raise RequestFailed if a tool did not finish all records.
+        """
         common = ["--topic", topic, "--num-records", str(JAVA_RECORDS)]
         common += ["--bootstrap-server", broker.bootstrap]
         sizes = ["--record-size", str(VALUE_BYTES), "--throughput", "-1"]

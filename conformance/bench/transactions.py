@@ -100,6 +100,10 @@ class RawProducer:
     """
 
     def __init__(self, address: Address, topic: str, name: str, work: TransactionWork) -> None:
+        """Connect, get a producer id, and prepare the frame that every transaction sends.
+
+        The positions of the batches in the frame are kept, since each transaction changes them.
+        """
         self.sock = load.connect(address)
         self.work = work
         self.name = name
@@ -128,6 +132,8 @@ class RawProducer:
     # Preparation
 
     def _initialize(self) -> tuple[int, int]:
+        """Return the producer id and epoch; a transactional producer finds its coordinator
+        first."""
         transactional_id = self.name if self.work.transactional else None
         if transactional_id is not None:
             find = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY)
@@ -168,6 +174,7 @@ class RawProducer:
         self._requests = self.work.requests
 
     def _stamp(self) -> None:
+        """Write producer id, epoch and sequence number into each batch, and its new CRC."""
         frame = self._frame
         for at in self._positions:
             producer = self.producer_id, self.epoch, self._sequence
@@ -191,6 +198,7 @@ class RawProducer:
         return self._check_committed(reply)
 
     def _check_produced(self, reply: bytes) -> bool:
+        """Count a successful Produce; return False if it has to be repeated."""
         response = ProduceResponse.decode(reply, PRODUCE_VERSION, REPLY_HEADER_BYTES)
         errors = {result.error_code for result in response.responses[0].partition_responses}
         if not self._check_errors("Produce", errors):
@@ -203,6 +211,7 @@ class RawProducer:
         return True
 
     def _check_committed(self, reply: bytes) -> bool:
+        """Take the new epoch after a successful EndTxn; return False if it has to be repeated."""
         response = EndTxnResponse.decode(reply, END_VERSION, REPLY_HEADER_BYTES)
         if not self._check_errors("EndTxn", {response.error_code}):
             return False
@@ -212,6 +221,10 @@ class RawProducer:
         return True
 
     def _check_errors(self, what: str, errors: set[int]) -> bool:
+        """Return whether there is no error, and False after errors that allow a retry.
+
+        Raise RequestFailed after any other error.
+        """
         if errors == {0}:
             return True
         if errors - RETRIABLE - {0}:
@@ -222,6 +235,7 @@ class RawProducer:
 
 
 def _batch(work: TransactionWork) -> bytes:
+    """Return a batch of one record; its producer id and epoch are written over later."""
     now_ms = time.time_ns() // 1_000_000
     record = Record(0, now_ms, None, bytes(range(VALUE_BYTES)))
     batch = build(
@@ -273,6 +287,7 @@ class Transactions(Row):
     def __init__(
         self, key: str, title: str, work: TransactionWork, target: float | None = None
     ) -> None:
+        """Describe a row of the table; long and plain ones count requests, not transactions."""
         self.key, self.title, self.work = key, title, work
         self.partitions = work.partitions
         short = work.transactional and work.requests == 1
@@ -283,6 +298,7 @@ class Transactions(Row):
         )
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
+        """Run all producers for `seconds`, and return what they completed."""
         work = self.work
         producers = [
             RawProducer(address, topic, f"{topic}-{number}", work)
@@ -301,6 +317,7 @@ class Transactions(Row):
 
 
 def _rows() -> tuple[Row, ...]:
+    """Return the rows: short transactions of each size, a long one, and none for comparison."""
     rows: list[Row] = [
         Transactions(
             f"txn{producers}x{partitions}",

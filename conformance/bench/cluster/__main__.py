@@ -60,6 +60,7 @@ class ClusterBenchPlan:
 
     @property
     def note(self) -> str:
+        """Return the text below the table: how it was measured and how to read it."""
         return (
             f"Replication factor 3, min.insync.replicas=2, sessions of {self.session_timeout_ms}"
             f" ms on a ZooKeeper of the cluster's own; all else by default (Apache Kafka with the"
@@ -203,6 +204,7 @@ def turn(
 
 
 def write(book: Book, plan: ClusterBenchPlan, report: Path) -> None:
+    """Write the figures into the folder `report`, as JSON and as Markdown."""
     report.mkdir(parents=True, exist_ok=True)
     content = {
         "machine": dict(machine.facts()),

@@ -99,6 +99,8 @@ class ClusterRequests:
         raise NoAnswer(f"broker {broker_id}: {type(outcome).__name__}")
 
     def _peer(self, broker_id: int) -> ClientConnection:
+        """Return the connection to a broker, opened once; raise NoAnswer if it cannot be
+        reached."""
         if broker_id not in self._peers:
             try:
                 self._peers[broker_id] = ClientConnection(self._subject.address(broker_id))
@@ -187,6 +189,7 @@ class ClusterRequests:
             raise RequestFailed(f"CreateTopics: {reply.topics[0]!r}")
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Reassign partitions to these brokers; raise RequestFailed if the controller refuses."""
         moved = [ReassignablePartition(at, [*on]) for at, on in replicas.items()]
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=TIMEOUT_MS, topics=[ReassignableTopic(topic, moved)]

@@ -41,6 +41,10 @@ class Book:
     """The results so far."""
 
     def __init__(self) -> None:
+        """Create all series of the report, still without values.
+
+        A target says how many times better than Apache Kafka kwire has to be: 1.0 means as good.
+        """
         self.series = [
             Series(work.key, f"acks=all, {work.title}", figure, None)
             for work in WORKS
@@ -79,6 +83,7 @@ class Book:
         return [series for series in self.series if series.values]
 
     def table(self, note: str) -> Table:
+        """Return the table for the terminal, with this note below it."""
         table = Table(title="Clusters of three", title_justify="left", caption=note)
         names = report.columns(APACHE)
         for at in SHOWN:
@@ -89,6 +94,7 @@ class Book:
         return table
 
     def markdown(self, note: str) -> str:
+        """Return the section of the report in Markdown; numbers are aligned to the right."""
         names = report.columns(APACHE)
         lines = [[names[at] for at in SHOWN], ["---"] * 2 + ["---:"] * (len(SHOWN) - 2)]
         cells = [report.cells(series, APACHE) for series in self.measured]
@@ -116,6 +122,7 @@ def _failed_figure() -> Figure:
 
 
 def _as_json(series: Series) -> dict[str, Any]:
+    """Return the values of a series, their medians, and kwire's ratio to Apache Kafka."""
     ratios = series.ratios(KWIRE, APACHE)
     return {
         "row": series.row,

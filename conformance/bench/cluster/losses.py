@@ -46,6 +46,11 @@ def failover(
 
 
 def _failover(subject: BenchSubject, asking: ClusterRequests, topic: str, in_s: float) -> float:
+    """Kill the leader and return the seconds until another broker acknowledges a record.
+
+    `in_s` is a wait before, so that the loss comes at different moments of the session. The killed
+    broker is started again and in sync when this returns.
+    """
     batch = frames.batch(1, VALUE_BYTES)
     time.sleep(in_s)
     lost = asking.leader(1, topic)
@@ -55,6 +60,7 @@ def _failover(subject: BenchSubject, asking: ClusterRequests, topic: str, in_s: 
     survivors = [broker_id for broker_id in subject.brokers if broker_id != lost]
 
     def continues() -> bool:
+        """Return whether one of the surviving brokers acknowledges a record."""
         return any(_accepts(asking, survivor, lost, topic, batch) for survivor in survivors)
 
     until(continues, "a record after the loss", PROBE_S)
@@ -154,6 +160,7 @@ class ManyPartitions:
         return took
 
     def _is_whole(self, survivors: set[int]) -> bool:
+        """Return whether every partition is led, and served, by one of the surviving brokers."""
         led: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for at, partition in self._asking.partitions(min(survivors), self._topics).items():
             led[partition.leader_id].append(at)

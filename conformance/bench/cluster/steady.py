@@ -72,6 +72,8 @@ class OneInFlight(ClusterWork):
     def turn(
         self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
+        """Measure single records with one request in flight: requests per second, p50 and p99 in
+        ms."""
         batch = frames.batch(1, VALUE_BYTES)
         sample = load.produce(leaders[0], topic, batch, seconds, acks=ALL, version=PRODUCE_VERSION)
         assert sample.p50_us is not None
@@ -91,6 +93,7 @@ class LargeBatches(ClusterWork):
     def turn(
         self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
+        """Measure batches of 100 records of 1000 bytes with five requests in flight, in MB/s."""
         batch = frames.batch(100, 1000)
         sample = load.produce(
             leaders[0],
@@ -114,6 +117,7 @@ class ManyConnections(ClusterWork):
     def turn(
         self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
+        """Measure single records from many connections, in requests per second."""
         batch = frames.batch(1, VALUE_BYTES)
         sample = load.produce_on_many(
             leaders, topic, batch, seconds, acks=ALL, version=PRODUCE_VERSION
@@ -125,6 +129,7 @@ class PacedClient:
     """librdkafka with default settings and the given ones; counts failed records."""
 
     def __init__(self, bootstrap: str, **settings: object) -> None:
+        """Create an idempotent producer of librdkafka with acks=all and these settings."""
         given = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True}
         given["log_level"] = EMERGENCIES
         self._producer = Producer({**given, **settings})
@@ -135,6 +140,7 @@ class PacedClient:
         self.failures: list[KafkaError] = []
 
     def send(self, topic: str, number: int, partitions: int) -> None:
+        """Produce a record to the next partition in turn; wait while the client's queue is full."""
         while True:
             start = time.monotonic()
 
@@ -170,6 +176,10 @@ class AsFastAsItGoes(ClusterWork):
     def turn(
         self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
+        """Measure librdkafka without a limit, in acknowledged records per second.
+
+        Raise RequestFailed if a record was not acknowledged.
+        """
         client = PacedClient(subject.bootstrap)
         start = time.monotonic()
         number = 0
@@ -198,6 +208,7 @@ class Paced(ClusterWork):
     def turn(
         self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
+        """Measure librdkafka at a fixed rate: p50 and p99 until the acknowledgement, in ms."""
         client = PacedClient(subject.bootstrap)
         keep_pace(client, topic, self.partitions, lambda passed_s: passed_s < seconds)
         if client.failures:

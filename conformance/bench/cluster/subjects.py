@@ -87,6 +87,7 @@ def running(name: str, directory: Path, session_timeout_ms: int) -> Iterator[Ben
 def _create(
     name: str, directory: Path, connect: str, broker_id: int, common: Mapping[str, str]
 ) -> AnyBroker:
+    """Return a broker of this kind that is not started yet; `common` are the cluster's settings."""
     folder = directory / f"broker-{broker_id}"
     if name == APACHE:
         return ZooKeeperBroker(folder, connect, broker_id, settings=common, jvm=SERVER_JVM)

@@ -164,8 +164,8 @@ class Processor(WorkloadClient):
     ) -> None:
         """Produce the batch and commit its offsets in one transaction, and record the outcome.
 
-        Some transactions linger longer than their timeout. If this one fails, reading starts again
-        from the committed offsets.
+        Some transactions linger longer than their timeout. If this one fails, the consumer goes
+        back to the first record of the batch.
         """
         offsets = self._positions(1)
         lingers = self._rng.random() < LINGERS
