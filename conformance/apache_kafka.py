@@ -91,6 +91,7 @@ def _artifacts(version: str) -> list[tuple[str, str, str, str]]:
 
 
 def _pom(version: str) -> str:
+    """Return the Maven project whose dependencies are the jars of this version of Apache Kafka."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{number}</version>"
@@ -171,6 +172,10 @@ def _logging(version: str) -> str:
 
 
 def _write_cached_file(name: str, content: str) -> Path:
+    """Write a file into the cache directory unless it has this content; return its path.
+
+    The rename makes the file complete for other processes at any moment.
+    """
     path = cache_dir() / name
     if not path.is_file() or path.read_text() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,6 +255,10 @@ class ApacheKafka(Startable):
         log_level: str = "WARN",
         plugins: Sequence[Path] = (),
     ) -> None:
+        """Prepare a node that keeps its files in `directory`; port 0 means any free port.
+
+        `settings` take precedence over the node's own. `plugins` are jars for its class path.
+        """
         self.directory = directory.resolve()
         self.plugins = tuple(plugins)
         self.port = port or free_port()
@@ -391,6 +400,7 @@ class ZooKeeperBroker(ApacheKafka):
         jvm: Sequence[str] = QUICK_JVM,
         log_level: str = "WARN",
     ) -> None:
+        """Prepare a broker of the cluster on this ZooKeeper; port 0 means any free port."""
         self.broker_id = broker_id
         self.zookeeper_connect = zookeeper_connect
         super().__init__(
@@ -398,6 +408,7 @@ class ZooKeeperBroker(ApacheKafka):
         )
 
     def _own_settings(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings of a broker that may be the only one of its cluster."""
         return {
             "broker.id": str(self.broker_id),
             "zookeeper.connect": self.zookeeper_connect,

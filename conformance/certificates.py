@@ -22,6 +22,7 @@ class Certificates:
     """A certificate authority and a certificate for a broker on this machine (ECDSA, P-256)."""
 
     def __init__(self, folder: Path) -> None:
+        """Create an authority and a certificate of localhost, and write both into `folder`."""
         authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
         own = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
         self.authority = folder / AUTHORITY

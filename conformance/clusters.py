@@ -123,6 +123,10 @@ def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[Non
 
 
 def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> None:
+    """Wait until all brokers report the same members and controller.
+
+    Raise ApacheKafkaError after START_TIMEOUT_S seconds.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         views = [cluster_view(broker.port) for broker in brokers]

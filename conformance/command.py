@@ -139,6 +139,7 @@ def _brokers(
 
 
 def _run(suite: Suite, name: str, chosen: Chosen) -> ReportPart:
+    """Run one part of the suite with a progress bar on standard error; return its results."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)

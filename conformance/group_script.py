@@ -100,6 +100,7 @@ class GroupScript:
     """Runs the lines of one script against a target."""
 
     def __init__(self, target: GroupTarget, group_id: str) -> None:
+        """Prepare scripts about one group; the client `-` has no member id."""
         self._target = target
         self._group_id = group_id
         self._clients: dict[str, ClientState] = {"-": ClientState()}
@@ -159,6 +160,7 @@ class GroupScript:
         self._target.send(name, api, int(arguments.get("v", default)), request)
 
     def _join(self, words: list[str], arguments: Arguments) -> None:
+        """Send the JoinGroup of `join NAME`."""
         name = words[0]
         protocols = [p.partition(":") for p in arguments.get("protocols", "range:x").split(",")]
         request = JoinGroupRequest(
@@ -174,6 +176,7 @@ class GroupScript:
         self._send(name, ApiKey.JOIN_GROUP, 9, arguments, request)
 
     def _sync(self, words: list[str], arguments: Arguments) -> None:
+        """Send the SyncGroup of `sync NAME`; `assign` names clients, not member ids."""
         name = words[0]
         client = self._client(name)
         pairs = [pair.partition(":") for pair in arguments.get("assign", "").split(",")]
@@ -194,6 +197,7 @@ class GroupScript:
         self._send(name, ApiKey.SYNC_GROUP, 5, arguments, request)
 
     def _heartbeat(self, words: list[str], arguments: Arguments) -> None:
+        """Send the Heartbeat of `heartbeat NAME`."""
         name = words[0]
         request = HeartbeatRequest(
             group_id=arguments.get("group", self._group_id),
@@ -204,6 +208,7 @@ class GroupScript:
         self._send(name, ApiKey.HEARTBEAT, 4, arguments, request)
 
     def _leave(self, words: list[str], arguments: Arguments) -> None:
+        """Send the LeaveGroup of `leave NAME`; before version 3 it has one member only."""
         version = int(arguments.get("v", 5))
         names = [word.partition(":") for word in words[0].split(",")]
         identities = [
@@ -222,6 +227,7 @@ class GroupScript:
         self._send(names[0][0] or "-", ApiKey.LEAVE_GROUP, 5, arguments, request)
 
     def _commit(self, words: list[str], arguments: Arguments) -> None:
+        """Send the OffsetCommit of `commit NAME`."""
         name, *places = words
         leader_epoch = int(arguments.get("leader", -1))
         topics = []
@@ -251,6 +257,7 @@ class GroupScript:
         self._send(name, ApiKey.OFFSET_COMMIT, 9, arguments, request)
 
     def _txn_commit(self, words: list[str], arguments: Arguments) -> None:
+        """Send the TxnOffsetCommit of `txn-commit NAME`; its producer id is 7 by default."""
         name, *places = words
         leader_epoch = int(arguments.get("leader", -1))
         topics = []
@@ -276,6 +283,7 @@ class GroupScript:
         self._send(name, ApiKey.TXN_OFFSET_COMMIT, 3, arguments, request)
 
     def _fetch(self, words: list[str], arguments: Arguments) -> None:
+        """Send the OffsetFetch of `fetch`; without partitions it asks for all offsets."""
         topics = [
             OffsetFetchRequestTopics(name=topic, partition_indexes=[i for i, _ in partitions])
             for topic, partitions in _topics(words).items()
@@ -290,6 +298,7 @@ class GroupScript:
         self._send("-", ApiKey.OFFSET_FETCH, 9, arguments, request)
 
     def _delete_offsets(self, words: list[str], arguments: Arguments) -> None:
+        """Send the OffsetDelete of `delete-offsets`."""
         request = OffsetDeleteRequest(
             group_id=arguments.get("group", self._group_id),
             topics=[
@@ -320,6 +329,7 @@ class GroupScript:
     # Responses
 
     def _format(self, response: AnyMessage) -> Iterator[str]:
+        """Yield the lines of a response, with clients' names in place of member ids."""
         kind = type(response).__name__
         if isinstance(response, JoinGroupResponse):
             yield self._join_reply(response)
@@ -345,6 +355,10 @@ class GroupScript:
             yield _error(_group_error(response)) + "".join(_partitions(response))
 
     def _learn(self, name: str, response: JoinGroupResponse) -> None:
+        """Remember what the next requests of this client need from its JoinGroup response.
+
+        MEMBER_ID_REQUIRED has a member id too, for the join that follows.
+        """
         client = self._client(name)
         if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             client.member_id = response.member_id
@@ -354,6 +368,7 @@ class GroupScript:
             client.protocol_name = response.protocol_name
 
     def _join_reply(self, response: JoinGroupResponse) -> str:
+        """Return the line of a JoinGroup response."""
         error = ErrorCode(response.error_code)
         member = f" id={self.alias(response.member_id)}" if response.member_id else ""
         members = sorted(f"{self._member(m)}={_text(m.metadata)}" for m in response.members)
@@ -368,6 +383,7 @@ class GroupScript:
         )
 
     def _description(self, group: AnyMessage) -> Iterator[str]:
+        """Yield the line of a described group, then a line for each member, sorted."""
         message = f" ({group.error_message})" if group.error_message else ""
         yield (
             _error(group.error_code)
@@ -400,6 +416,7 @@ def _is_argument(word: str) -> bool:
 
 
 def _topics(words: list[str]) -> TopicPartitions:
+    """Return the (partition, value) pairs of `topic:partition=value` words by topic."""
     topics: TopicPartitions = {}
     for word in words:
         place, _, value = word.partition("=")
@@ -446,6 +463,7 @@ def _group_error(response: AnyMessage) -> int:
 
 
 def _partitions(response: AnyMessage) -> Iterator[str]:
+    """Yield the text of each partition in a response: its offset, metadata and error."""
     groups = getattr(response, "groups", None)
     topics = groups[0].topics if groups else getattr(response, "topics", [])
     places = [(topic, partition) for topic in topics for partition in topic.partitions]

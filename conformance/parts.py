@@ -28,6 +28,11 @@ class Suite:
     def __init__(
         self, subject: str, oracle: str, *, brisk: bool, short: bool, workers: int, seed: str
     ) -> None:
+        """Prepare a run on two brokers, given as HOST:PORT.
+
+        `brisk` says that both check retention often, `short` that each case runs in one drawn
+        version.
+        """
         self._addresses = (address_of(subject), address_of(oracle))
         self._brisk = brisk
         self._short = short
@@ -44,6 +49,7 @@ class Suite:
         return RemoteBroker(subject), RemoteBroker(oracle)
 
     def _wire(self, chosen: Chosen, progress: Progress) -> ReportPart:
+        """Run the wire cases of the chosen API keys; a short run plays each case in one version."""
         start = time.monotonic()
         cells = WireRunner(*self._brokers(), all_cases(), self._workers).run(
             chosen.apis,
@@ -55,6 +61,7 @@ class Suite:
         return WirePart(WireRun(time.monotonic() - start, tuple(cells)))
 
     def _behaviour(self, chosen: Chosen, progress: Progress) -> ReportPart:
+        """Run the chosen scenarios; those that wait for retention need brisk brokers."""
         start = time.monotonic()
         runner = ScenarioRunner(*self._brokers(), self._workers)
         runner.prepare()
@@ -71,6 +78,7 @@ class Suite:
         return ListPart(BEHAVIOUR, title, lines, time.monotonic() - start)
 
     def _hostile(self, chosen: Chosen, progress: Progress) -> ReportPart:
+        """Run the chosen hostile cases, with mutations that follow from the seed."""
         start = time.monotonic()
         runner = HostileRunner(*self._brokers(), self._workers)
         runner.prepare()
@@ -87,6 +95,7 @@ class Suite:
 
 
 def _line_of_scenario(verdict: ScenarioVerdict) -> ReportLine:
+    """Return the report's line; a difference with an excuse is not red."""
     scenario = verdict.scenario
     differs = verdict.difference is not None or verdict.problem is not None
     state = report.LineState.EXCUSED if differs else report.LineState.GREEN
@@ -98,6 +107,7 @@ def _line_of_scenario(verdict: ScenarioVerdict) -> ReportLine:
 
 
 def _line_of_case(verdict: HostileVerdict) -> ReportLine:
+    """Return the report's line; a difference that is allowed is not red."""
     name = verdict.case.name
     if not verdict.agrees:
         return ReportLine(name, "", report.LineState.RED, str(verdict).partition("\n")[2])

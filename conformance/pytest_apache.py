@@ -228,6 +228,7 @@ def apache_kafka(
     own = request.config.stash.setdefault(OWN, [])
 
     def join(before: dict[str, Any]) -> dict[str, Any]:
+        """Count another user of the shared node; the first one starts it."""
         if before["users"]:
             return before | {"users": before["users"] + 1}
         node = ApacheKafka(

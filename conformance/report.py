@@ -62,6 +62,7 @@ class ListPart(ReportPart):
     """A part whose result is a list of scenarios or cases."""
 
     def __init__(self, name: str, title: str, lines: Sequence[ReportLine], seconds: float) -> None:
+        """Count the lines by state for the summary; `seconds` is how long the part took."""
         self.name, self.title = name, title
         self._lines = lines
         states = Counter(line.state for line in lines)
@@ -102,6 +103,7 @@ class ListPart(ReportPart):
 
 
 def _row(line: ReportLine) -> str:
+    """Return the table row of a line, with its reason and a difference that can be unfolded."""
     colour = "green excused" if line.state is LineState.EXCUSED else str(line.state)
     row = f"<tr><td class='{colour}'>{line.state}<td>{html.escape(line.name)}"
     row += f"<td>{html.escape(line.about)}"

@@ -57,6 +57,10 @@ def jar() -> Path:
 
 
 def _compile(folder: Path) -> None:
+    """Compile the plug-in into `folder`; raise ApacheKafkaError if that fails.
+
+    The compiler runs as a module of the Java runtime, so that no JDK command is needed.
+    """
     source = folder / f"{CLASS}.java"
     source.write_text(SOURCE)
     compiler = "jdk.compiler/com.sun.tools.javac.Main"

@@ -67,6 +67,7 @@ class TransactionScript:
     """Runs the lines of one script against a target."""
 
     def __init__(self, target: TransactionTarget, transactional_id: str) -> None:
+        """Prepare scripts about one transactional id."""
         self._target = target
         self._transactional_id = transactional_id
         self._producers: dict[str, Producer] = {}
@@ -96,6 +97,7 @@ class TransactionScript:
     # Requests
 
     def _init(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        """Yield the response to `init NAME`; only with `epoch=` the request has an id and epoch."""
         name = words[0]
         producer_id, epoch = self._producer(name, arguments) if "epoch" in arguments else NOBODY
         request = InitProducerIdRequest(
@@ -113,6 +115,10 @@ class TransactionScript:
         yield self._add_or_verify(words, arguments, verify=True)
 
     def _add_or_verify(self, words: list[str], arguments: Arguments, verify: bool) -> str:
+        """Return the response to `add` or `verify`.
+
+        Older versions have one transaction in fields of the request, newer ones have a list.
+        """
         name, *places = words
         producer_id, epoch = self._producer(name, arguments)
         topics: dict[str, list[int]] = {}
@@ -135,6 +141,7 @@ class TransactionScript:
         return _describe_errors(self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, arguments, request))
 
     def _offsets(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        """Yield the response to `offsets NAME GROUP`."""
         name, group_id = words
         request = AddOffsetsToTxnRequest(
             self._id(arguments), *self._producer(name, arguments), group_id
@@ -154,6 +161,7 @@ class TransactionScript:
         return self._learn(name, self._ask(ApiKey.END_TXN, 5, arguments, request))
 
     def _describe(self, _words: list[str], arguments: Arguments) -> Iterator[str]:
+        """Yield the state of the transaction, or the error."""
         request = DescribeTransactionsRequest([self._id(arguments)])
         response = self._ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, arguments, request)
         state = response.transaction_states[0]
@@ -169,6 +177,7 @@ class TransactionScript:
         )
 
     def _list(self, _words: list[str], arguments: Arguments) -> Iterator[str]:
+        """Yield the listed transactions of this script; other ids of the broker are left out."""
         producers = _list_of(arguments.get("producers"))
         request = ListTransactionsRequest(
             state_filters=_list_of(arguments.get("states")),

@@ -51,6 +51,7 @@ RECORDED: Final = {
 
 
 def main() -> int:
+    """Compare the responses of Apache Kafka with the stored ones; return 1 if a file differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rewrite", action="store_true", help=f"store the responses in {DATA}")
     parser.add_argument("--only", choices=list(RECORDED), help="compare only this file")

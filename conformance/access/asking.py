@@ -160,6 +160,10 @@ def access_lines(outcome: Outcome, topics: Mapping[bytes, str] | None = None) ->
 
 
 def _lines(value: Part, within: tuple[str, ...], topics: Mapping[bytes, str]) -> Iterator[str]:
+    """Yield a line for each part of a response that has a name, an error or a right.
+
+    The line begins with the names of the parts around it, such as topic and partition.
+    """
     if isinstance(value, list):
         for item in value:
             yield from _lines(item, within, topics)
@@ -176,6 +180,7 @@ def _lines(value: Part, within: tuple[str, ...], topics: Mapping[bytes, str]) ->
 
 
 def _names(value: Part, topics: Mapping[bytes, str]) -> Iterator[str]:
+    """Yield the names in this part of a response; a topic id is replaced by its topic's name."""
     for field in NAMES:
         if (name := getattr(value, field, None)) not in (None, ""):
             yield str(name)
@@ -185,6 +190,7 @@ def _names(value: Part, topics: Mapping[bytes, str]) -> Iterator[str]:
 
 
 def _field(value: Part, name: str) -> str:
+    """Return the text of a field that says something about access; "" for all other fields."""
     content = getattr(value, name)
     if name.endswith("error_code"):
         return ErrorCode(content).name if content else ""

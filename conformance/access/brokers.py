@@ -84,6 +84,7 @@ def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
 @contextmanager
 # The addresses are those of the listeners without and with SASL, here and below.
 def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
+    """Start Apache Kafka and yield the addresses of its listeners without and with SASL."""
     plain, sasl = free_port(), free_port()
     given = _controller_settings(settings(plain, sasl), free_port())
     plugins = [telemetry_receiver.jar()]
@@ -94,6 +95,7 @@ def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
 
 @contextmanager
 def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
+    """Start a kwire broker on ZooKeeper; yield its addresses when it is the controller."""
     plain, sasl = free_port(), free_port()
     given = _cluster_settings(settings(plain, sasl))
     given |= {"broker.id": str(BROKER_ID), "zookeeper.connect": connect}

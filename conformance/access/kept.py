@@ -20,6 +20,7 @@ SceneAnswer = tuple[str, list[str]]
 
 
 def text_of(cells: Iterable[MatrixRow]) -> str:
+    """Return the text of a matrix; a version is left out if it answers as the one before."""
     lines: list[str] = []
     last: tuple[str, Row] | None = None
     for name, version, row in cells:
@@ -31,6 +32,7 @@ def text_of(cells: Iterable[MatrixRow]) -> str:
 
 
 def _answers(row: Row) -> Iterator[str]:
+    """Yield each distinct answer of a row, below the senders that get it."""
     senders: dict[str, list[str]] = {}
     for sender in SENDERS:
         senders.setdefault(row[sender], []).append(sender or ANYBODY)

@@ -143,6 +143,7 @@ def _offset_delete(of: MessageClasses, version: int) -> AnyRequest:
 
 
 def _describe_configs(of: MessageClasses, version: int) -> AnyRequest:
+    """Return a request for an unknown setting of each topic, each group and a broker."""
     kinds = [(kind, name) for kind in (_TOPIC, _GROUP) for name in NAMES]
     return of.DescribeConfigsRequest(
         [

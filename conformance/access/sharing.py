@@ -29,6 +29,7 @@ SceneAnswers = Iterator[tuple[str, list[str]]]
 
 
 def play(stage: AccessStage) -> SceneAnswers:
+    """Yield the answers that a member of a share group gets while its rights change."""
     stage.topics(KEPT_TOPIC, LOST_TOPIC)
     stage.find_coordinators(QUEUE)
     group = rule(READER, GROUP, QUEUE, "READ")
@@ -67,6 +68,10 @@ class _ShareMember:
             self._epoch += 1
 
     def _wait_for_assignment(self) -> None:
+        """Send heartbeats until both topics are assigned; fail after READY_TIMEOUT_S seconds.
+
+        Only the first heartbeat has the subscription, the others name the member's epoch.
+        """
         deadline = time.monotonic() + READY_TIMEOUT_S
         beat = ShareGroupHeartbeatRequest(QUEUE, MEMBER, 0, None, [KEPT_TOPIC, LOST_TOPIC])
         while True:
@@ -105,6 +110,7 @@ class _ShareMember:
         return ShareFetchRequest(QUEUE, MEMBER, 0, WAIT_MS, 1, max_records=10, topics=topics)
 
     def _acknowledge(self, kind: int) -> ShareAcknowledgeRequest:
+        """Return a request that acknowledges the first record of each topic in this way."""
         batch = acknowledging.AcknowledgementBatch(0, 0, [kind])
         topics = [
             acknowledging.AcknowledgeTopic(each, [acknowledging.AcknowledgePartition(0, [batch])])

@@ -52,6 +52,7 @@ SceneAnswers = Iterator[tuple[str, list[str]]]
 
 
 def play(stage: AccessStage) -> SceneAnswers:
+    """Yield all answers: fetch sessions, a waiting fetch, members of groups, a transaction."""
     stage.topics(KEPT_TOPIC, LOST_TOPIC)
     stage.find_coordinators("members", "transaction")
     for version in (*_BY_NAME, *_BY_ID):
@@ -73,6 +74,7 @@ class _Session:
         self._names = {stage.topic_ids[name]: name for name in (KEPT_TOPIC, LOST_TOPIC)}
 
     def play(self) -> SceneAnswers:
+        """Yield the answers to the fetches of a session while rights on its topics come and go."""
         kept, lost = (rule(READER, TOPIC, name, "READ") for name in (KEPT_TOPIC, LOST_TOPIC))
         self._stage.add_acls(kept, lost)
         yield "a session of both", self._fetch(KEPT_TOPIC, LOST_TOPIC)
@@ -96,6 +98,10 @@ class _Session:
         return self._fetch(KEPT_TOPIC, LOST_TOPIC)
 
     def _fetch(self, *names: str, offset: int = 0, forgotten: str = "") -> list[str]:
+        """Fetch these topics in the session and return the answer; without names it adds none.
+
+        The session's id and next epoch are taken from the response.
+        """
         ids = self._stage.topic_ids
         partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1000)
         request = FetchRequest(

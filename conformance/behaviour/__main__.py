@@ -15,6 +15,10 @@ from kwire.conformance.wire.broker import RemoteBroker, address_of
 
 
 def main() -> int:
+    """Compare two brokers in the chosen scenarios; return 1 if one differs.
+
+    Scenarios that wait for retention need `--brisk`.
+    """
     parser = argparse.ArgumentParser(prog="python -m kwire.conformance.behaviour")
     parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, tested")
     parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, reference")

@@ -86,6 +86,7 @@ def create_topic(
     validate: bool = False,
     **settings: str,
 ) -> CreateTopicsRequest:
+    """Return a CreateTopics request; `_` in the name of a setting stands for `.`."""
     configs = [CreatableTopicConfig(k.replace("_", "."), v) for k, v in settings.items()]
     topic = CreatableTopic(name, partitions, replicas, [], configs)
     return CreateTopicsRequest([topic], TIMEOUT_MS, validate)

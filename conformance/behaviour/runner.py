@@ -49,6 +49,7 @@ class ScenarioVerdict:
         return not self.agrees and any(entry.value == TOO_LATE for entry in entries)
 
     def __str__(self) -> str:
+        """Return the verdict as text; each value is cut off at 2000 characters."""
         lines = [f"{self.scenario.name}: {self.scenario.about}"]
         if self.problem:
             lines.append(f"  stopped before its end: {self.problem}")
@@ -102,6 +103,8 @@ class ScenarioRunner:
     def _judge(
         self, players: ThreadPoolExecutor, number: int, scenario: Scenario
     ) -> ScenarioVerdict:
+        """Return the verdict, from another attempt if the scenario came too late for its own
+        times."""
         for attempt in range(ATTEMPTS):
             verdict = self._compare(players, f"{number}a{attempt}", scenario)
             if not verdict.too_late:
@@ -111,6 +114,7 @@ class ScenarioRunner:
     def _compare(
         self, players: ThreadPoolExecutor, play: str, scenario: Scenario
     ) -> ScenarioVerdict:
+        """Play the scenario on both brokers at once, and return the first difference."""
         sides = [
             players.submit(self._play, scenario, self._stage(broker, play))
             for broker in (self.subject, self.oracle)
@@ -125,6 +129,7 @@ class ScenarioRunner:
         return ScenarioVerdict(scenario, left, right, difference, "; ".join(problems) or None)
 
     def _stage(self, broker: RemoteBroker, play: str) -> ScenarioStage:
+        """Return a stage with names that no other play on this broker uses."""
         # If subject and oracle are the same cluster, the two runs need different names.  The names
         # have the same length, so that both brokers hash and sort them alike.
         side = "s" if broker is self.subject and self._same_cluster else "o"
@@ -139,6 +144,7 @@ class ScenarioRunner:
     def _play(
         self, scenario: Scenario, stage: ScenarioStage
     ) -> tuple[list[TranscriptEntry], Exception | None]:
+        """Return the transcript of a play, and the error that ended it early, if any."""
         problem: Exception | None = None
         try:
             scenario.play(stage)
@@ -154,6 +160,7 @@ class ScenarioRunner:
 def _first_difference(
     left: list[TranscriptEntry], right: list[TranscriptEntry]
 ) -> Difference | None:
+    """Return the first difference of two transcripts, or None if they are equal."""
     for number, (a, b) in enumerate(zip(left, right, strict=False), 1):
         if a.what != b.what:
             return Difference(f"line {number}", a.what, b.what)

@@ -178,6 +178,7 @@ def _show(done: Sequence[SuiteComparison], report: Path) -> None:
 
 
 def _list_tests(title: str, tests: Sequence[str]) -> None:
+    """Print the first SHOWN_MAX tests below a title, and how many more there are."""
     if tests:
         click.echo(f"{title}:")
     for test in tests[:SHOWN_MAX]:

@@ -208,6 +208,10 @@ def write(done: Sequence[ProcessResult], wanted: Sequence[str], results: Path) -
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Print the folder of a module's sources, or run tests; return the exit status.
+
+    Sources that cannot be had give EX_UNAVAILABLE: the tests are skipped then, not failed.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     sources = commands.add_parser("source")

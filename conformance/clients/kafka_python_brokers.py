@@ -49,6 +49,10 @@ class RunningBroker:
     def __call__(
         self, broker_id: int, *, transport: str = "PLAINTEXT", **more: SuiteObject
     ) -> SuiteObject:
+        """Return a broker of the suite that stands for the running one.
+
+        Skip the test if the running broker has no listener with this transport.
+        """
         address = os.environ.get(ADDRESSES[transport])
         if address is None:
             pytest.skip(f"there is no listener with {transport}")

@@ -131,6 +131,7 @@ def add_users(port: int, users: Sequence[SuiteUser]) -> None:
 
 
 def _add(peer: ClientConnection, request: AlterUserScramCredentialsRequest) -> None:
+    """Create SCRAM credentials on the broker; fail if it returns an error."""
     assert request.API_KEY is not None
     peer.send(request.API_KEY, 0, request.encode(0))
     outcome = peer.receive()

@@ -16,6 +16,7 @@ from kwire.conformance.wire.broker import RemoteBroker, address_of
 
 
 def main() -> int:
+    """Compare two brokers in the chosen cases; return 1 if one differs."""
     parser = argparse.ArgumentParser(prog="python -m kwire.conformance.hostile")
     parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, tested")
     parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, reference")

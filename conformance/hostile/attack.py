@@ -43,6 +43,7 @@ class AttackOutcome:
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_FOR_REPORT))
 
     def __str__(self) -> str:
+        """Return the counts of frames, replies and closed connections as one line."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.sent.items()))
         waiting = ", ".join(f"{count} {kind}" for kind, count in sorted(self.unanswered.items()))
         return (
@@ -88,6 +89,10 @@ class _Attacker:
         self._stream: trio.SocketStream | None = None
 
     async def run(self, frames: Iterator[ValidRequest | Attack]) -> None:
+        """Send the frames one after another, on a new connection after each that has ended.
+
+        A reply that cannot be decoded is kept for the report.
+        """
         for frame in frames:
             if self._stream is None:
                 self._stream = await trio.open_tcp_stream(self._host, self._port)
@@ -123,6 +128,10 @@ class _Attacker:
         return False
 
     async def _send_valid(self, stream: trio.SocketStream, sent: ValidRequest) -> bool:
+        """Send a valid request and check its reply; return False if the connection has ended.
+
+        A missing reply is counted; the connection is then given up too.
+        """
         outcome = self._outcome
         outcome.sent["valid"] += 1
         outcome.recent.append(f"valid {sent.api_key} v{sent.version}: {sent.frame[:2000].hex()}")
@@ -154,6 +163,7 @@ class _Attacker:
 
 
 async def _receive_exactly(stream: trio.SocketStream, size_bytes: int) -> bytes | None:
+    """Return the next `size_bytes` bytes; None if the broker closes the connection before."""
     data = bytearray()
     while len(data) < size_bytes:
         chunk = await stream.receive_some(size_bytes - len(data))

@@ -76,6 +76,11 @@ def mutation_cases(served: Served, seed: str) -> Iterator[HostileCase]:
 
 
 def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: str) -> None:
+    """Send spoiled copies of a valid request, the same ones to both brokers.
+
+    Left out are those that only one broker serves, that would overload it, or that have null where
+    Apache Kafka fails for another reason.
+    """
     rng = random.Random(seed)
     topic = _topic(stage)
     # The brokers have different ids for the topic, and shifted bytes may become another field.

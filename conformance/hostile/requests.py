@@ -126,6 +126,10 @@ class RequestMaker:
         served: Mapping[int, VersionRange],
         topic_ids: Sequence[bytes],
     ) -> None:
+        """Choose the API keys and versions that the broker serves and this project can encode.
+
+        The topic ids include the empty one, 16 zero bytes.
+        """
         self._rng = rng
         self._topic_ids = [*topic_ids, bytes(16)]
         self._correlation_id = 0
@@ -164,6 +168,7 @@ class RequestMaker:
         return ValidRequest(frame, api_key, version, self._correlation_id, is_answered)
 
     def _message(self, api_key: int, version: int) -> Message:
+        """Return a message with random fields; a field that cannot be encoded keeps its default."""
         message_class = request_class(api_key)
         message = message_class()
         for field in _schemas()[api_key].fields:
@@ -176,6 +181,10 @@ class RequestMaker:
         return message
 
     def _fill(self, target: object, field: SchemaField, api_key: int, version: int) -> None:
+        """Give a field a random value, null or 0 to 3 elements, if this version has the field.
+
+        Half of the tagged fields are left out.
+        """
         if version not in field.versions or (field.tag is not None and self._rng.random() < 0.5):
             return
         if field.is_nullable(version) and self._rng.random() < 0.15:
@@ -188,6 +197,7 @@ class RequestMaker:
         setattr(target, field.attribute, value)
 
     def _value(self, owner: object, field: SchemaField, api_key: int, version: int) -> object:
+        """Return a random value for a field or for one element of it."""
         if field.struct is not None:
             nested: object = _struct_class(owner, field.struct.name)()
             for inner in field.struct.fields:
@@ -206,6 +216,8 @@ class RequestMaker:
         return draw()
 
     def _integer(self, field: SchemaField) -> int:
+        """Return a random integer: plausible ones for known fields, else limits and small
+        numbers."""
         rng = self._rng
         known = _SMALL_INTS.get(field.attribute)
         if known is not None:
@@ -217,6 +229,7 @@ class RequestMaker:
         return rng.choice((0, 0, 1, 1, -1, -2, 5, 100, limit - 1, -limit))
 
     def _string(self, field: SchemaField, api_key: int) -> str:
+        """Return a random string: mostly a name that fits the field, in a tenth a strange one."""
         rng = self._rng
         name = field.attribute
         chance = rng.random()
@@ -235,6 +248,7 @@ class RequestMaker:
         return rng.choice((*_WORDS, *_GROUPS, *TOPICS))
 
     def _records(self) -> bytes | None:
+        """Return a random batch of records, in a twentieth null, empty or arbitrary bytes."""
         rng = self._rng
         if rng.random() < 0.05:
             return rng.choice((b"", None, rng.randbytes(100)))

@@ -48,6 +48,7 @@ class HostileVerdict:
         return any(isinstance(s.outcome, Silent) for s in (*self.subject, *self.oracle))
 
     def __str__(self) -> str:
+        """Return the verdict as text, with the first difference and both responses."""
         lines = [self.case.name]
         if self.problem:
             lines.append(f"  stopped before its end: {self.problem}")
@@ -76,6 +77,10 @@ class HostileRunner:
         pairs: int = PAIRS,
         silence_s: float = SILENCE_S,
     ) -> None:
+        """Prepare a run in which `pairs` cases run at once.
+
+        No response within `silence_s` seconds counts as none.
+        """
         self.subject = subject
         self.oracle = oracle
         self._pairs = pairs
@@ -120,6 +125,7 @@ class HostileRunner:
     def _play_both(
         self, players: ThreadPoolExecutor, suffix: str, case: HostileCase, silence_s: float
     ) -> HostileVerdict:
+        """Play the case on both brokers at once, and return the first difference."""
         stages = [self._stage(broker, suffix, silence_s) for broker in (self.subject, self.oracle)]
         sides = [players.submit(_play, case, stage) for stage in stages]
         problems = [
@@ -132,6 +138,7 @@ class HostileRunner:
         return HostileVerdict(case, left, right, difference, excuses, "; ".join(problems) or None)
 
     def _stage(self, broker: RemoteBroker, suffix: str, silence_s: float) -> HostileStage:
+        """Return a stage with names that no other play on this broker uses."""
         # If subject and oracle are the same cluster, the two runs need different names.  The names
         # have the same length, so that both brokers hash and sort them alike.
         same = self.subject.cluster_id == self.oracle.cluster_id
@@ -193,6 +200,7 @@ def _codes(steps: Sequence[CaseStep], number: int) -> set[int]:
 
 
 def _tidy(broker: RemoteBroker) -> None:
+    """Delete the topics that the cases shared."""
     names = broker.shared_names()
     if names:
         peer = ClientConnection(broker.address)

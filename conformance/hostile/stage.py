@@ -106,6 +106,8 @@ class _Link:
         self._socket.close()
 
     def send(self, pieces: Iterable[bytes], pause_s: float, half_close: bool) -> None:
+        """Send pieces of bytes with pauses in seconds; `half_close` ends this direction
+        afterwards."""
         try:
             for piece in pieces:
                 self._socket.sendall(piece)
@@ -138,6 +140,7 @@ class _Link:
         return Unreadable("an unexpected response") if isinstance(data, bytes) else data
 
     def _frame(self) -> bytes | Outcome:
+        """Return the body of the next response, or the outcome if there is none."""
         self._socket.settimeout(self._silence_s)
         try:
             head = self._exactly(_SIZE.size)
@@ -152,6 +155,7 @@ class _Link:
         return Closed() if data is None else data
 
     def _exactly(self, size: int) -> bytes | None:
+        """Return the next `size` bytes; None if the broker closes the connection before."""
         data = bytearray()
         while len(data) < size:
             piece = self._socket.recv(min(size - len(data), 1 << 20))

@@ -140,6 +140,10 @@ def a_wrong_highest_time(stage: ScenarioStage) -> None:
 
 
 def _state_highest(stage: ScenarioStage, *times: int) -> None:
+    """Produce batches that state these wrong largest timestamps, then read and list offsets.
+
+    The timestamps of the records are `first` to `first + 2`, so the last batches state the truth.
+    """
     topic = stage.topic()
     first = since(stage, 0)
     records = [Record(i, first + i, None, b"v") for i in range(3)]

@@ -57,6 +57,11 @@ def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
 
 
 def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | None) -> None:
+    """Note what a record of this group in the offsets topic says; others are skipped.
+
+    A key of version 2 is about the group's members, another one about an offset. The time of a
+    commit is noted as being within 10 minutes of the run's begin.
+    """
     if group.encode() not in key:
         return  # a record of another group
     kind = int.from_bytes(key[:2])
