@@ -28,7 +28,7 @@ from kwire.codecs.primitives import DecodeError, EncodeError
 
 
 def fault_of(line: bytes) -> str | None:
-    """What is wrong with a line, its message and version first; None when nothing is."""
+    """Return what is wrong with a line, its message and version first; None when nothing is."""
     try:
         vector = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -91,8 +91,8 @@ def _first_difference_in_bytes(what: str, expected: bytes, found: bytes) -> str 
 
 
 def check_file(path: Path) -> tuple[list[str], int]:
-    """What is wrong with the lines of a file (`.gz` is read through gzip), and how many there are.
-    Empty lines do not count.
+    """Return what is wrong with the lines of a file (`.gz` is read through gzip), and how many
+    there are. Empty lines do not count.
     """
     faults: list[str] = []
     count = 0

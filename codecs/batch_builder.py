@@ -98,7 +98,9 @@ def recompress(
     pos: int = 0,
     size_bytes_max: int = INFLATED_SIZE_BYTES_MAX,
 ) -> bytearray:
-    """The batch of magic 2 at `pos` with another codec or level; the rest of its header stays."""
+    """Return the batch of magic 2 at `pos` with another codec or level; the rest of its header
+    stays.
+    """
     header = read_header(data, pos)
     if header.magic != MAGIC:
         raise CorruptBatch(f"a message of magic {header.magic} has no codec of its own to change")
@@ -110,7 +112,9 @@ def recompress(
 
 
 def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
-    """The batch of a header and its payload.  `fields` are the header's fields after the length."""
+    """Return the batch of a header and its payload.  `fields` are the header's fields after the
+    length.
+    """
     out = bytearray(HEADER_SIZE)
     HEADER.pack_into(out, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(payload), *fields)
     out += payload
@@ -126,7 +130,7 @@ def seal(batch: bytearray, pos: int = 0) -> None:
 
 
 def _encode(batch: list[Record], deltas: Iterable[int], base_timestamp: int) -> bytearray:
-    """The uncompressed records, each with its size before it."""
+    """Return the uncompressed records, each with its size before it."""
     out = bytearray()
     short = VARINTS
     shorts = len(short)

@@ -113,7 +113,9 @@ header_of: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, Bat
 
 
 def read_header(data: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`.  Raises CorruptBatch if it is cut short, or magic or length is invalid.
+    """Return the header at `pos`.
+
+    Raises CorruptBatch if it is cut short, or magic or length is invalid.
 
     It checks neither the CRC nor whether the rest of the batch follows.
     """
@@ -151,7 +153,7 @@ def _read_legacy_header(data: Buffer, pos: int) -> BatchHeader:
 
 
 def check_crc(data: Buffer, pos: int, header: BatchHeader) -> None:
-    """CorruptBatch unless the batch at `pos`, which has this header, is whole and its CRC holds."""
+    """Raise CorruptBatch unless the batch at `pos` is whole and has the CRC of its header."""
     end = pos + header.length + LOG_OVERHEAD
     if end > len(data):
         raise CorruptBatch(f"a batch of {header.size_bytes} bytes is cut short")
@@ -164,10 +166,10 @@ def check_crc(data: Buffer, pos: int, header: BatchHeader) -> None:
 
 
 def iter_batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch of `data`.
+    """Yield position and header of each whole batch of `data`.
 
     A batch cut short at the end ends the iteration, as a Fetch response may end in the middle of
-    a batch; CorruptBatch for headers that cannot be.
+    a batch.  Raises CorruptBatch for an invalid header.
     """
     pos = 0
     size_bytes = len(data)

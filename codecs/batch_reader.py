@@ -33,7 +33,7 @@ _RECORDS_PER_BYTE_MAX = 64  # in compressed bytes; only gzip and zstd of zeros h
 def inner_bytes(
     data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> bytes:
-    """The decompressed records of the batch at `pos`."""
+    """Return the decompressed records of the batch at `pos`."""
     end = pos + header.size_bytes
     if end > len(data):
         raise CorruptBatch(f"a batch of {header.size_bytes} bytes is cut short")
@@ -45,7 +45,7 @@ def inner_bytes(
 
 
 def is_plausible(data: Buffer, header: BatchHeader) -> bool:
-    """Whether the batch at the start of `data` can hold as many records as its header says.
+    """Return whether the batch at the start of `data` can hold as many records as its header says.
 
     It checks the sizes of the records in a short uncompressed batch, and only the possible number
     of records in others.  So True is no proof.  After False, the records have to be read to decide.
@@ -59,7 +59,7 @@ def is_plausible(data: Buffer, header: BatchHeader) -> bool:
 
 
 def _sizes_fill(data: Buffer, pos: int, end: int, count: int) -> bool:
-    """Whether `count` records fill the bytes from `pos` to `end`, by their sizes only."""
+    """Return whether `count` records fill the bytes from `pos` to `end`, by their sizes only."""
     try:
         for _ in range(count):
             if (byte := data[pos]) < 128:
@@ -76,7 +76,7 @@ def _sizes_fill(data: Buffer, pos: int, end: int, count: int) -> bool:
 
 
 def iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records in `inner`, the decompressed content of a batch with this header."""
+    """Return the records in `inner`, the decompressed content of a batch with this header."""
     if header.records_count < 0:
         raise CorruptBatch(f"a batch cannot hold {header.records_count} records")
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -91,7 +91,10 @@ def _stamped(records: Iterator[Record], timestamp: int) -> Iterator[Record]:
 
 
 def _iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: C901 - see below
-    """One loop that decodes short varints inline, because calls would halve its speed."""
+    """Yield the records of the decompressed bytes; raises CorruptBatch.
+
+    It is one loop that decodes short varints inline, because calls would halve its speed.
+    """
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     last = _last_byte_below(header)
@@ -155,7 +158,7 @@ def _iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:  # noq
 
 
 def _last_byte_below(header: BatchHeader) -> int:
-    """The bound below which a byte is the last one of a delta, for the fast path.
+    """Return the bound below which a byte is the last one of a delta, for the fast path.
 
     It is 0 if adding a short delta could overflow int64; then no delta takes the fast path.
     """

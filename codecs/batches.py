@@ -47,7 +47,7 @@ __all__ = [
 def records(
     data: Buffer, pos: int = 0, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the batch at `pos`, decompressed to at most `size_bytes_max`.
+    """Return the records of the batch at `pos`, decompressed to at most `size_bytes_max`.
 
     Raises CorruptBatch, when called or while iterating, for a batch that Apache Kafka cannot read.
     It does not check the batch's CRC: see `check_crc`.

@@ -47,7 +47,7 @@ LEVEL_BOUNDS = {Compression.GZIP: (1, 9), Compression.LZ4: (1, 17), Compression.
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """`data` compressed as the Java client does it; `level` None is the codec's default.
+    """Return `data` compressed as the Java client does it; `level` None is the codec's default.
 
     Raises ValueError for a level outside `LEVEL_BOUNDS`.
     """
@@ -67,7 +67,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def decompress(
     codec: Compression, data: Buffer, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> bytes:
-    """`data` decompressed.
+    """Return `data` decompressed.
 
     Bytes behind a complete stream are treated as by Java's input streams: gzip and zstd read a
     further member or frame, gzip and lz4 ignore anything else.
@@ -90,7 +90,10 @@ def _gzip(data: Buffer, level: int) -> bytes:
 
 
 def _gunzip(data: Buffer, size_bytes_max: int) -> bytes:
-    """Members one after the other, as java.util.zip.GZIPInputStream reads them."""
+    """Return the content of all gzip members, as java.util.zip.GZIPInputStream reads them.
+
+    Bytes behind them that begin no member are ignored. Raises CorruptBatch.
+    """
     source = memoryview(data)
     out = bytearray()
     pos = 0
@@ -132,7 +135,9 @@ def _gunzip_member(
 
 
 def _lz4(data: Buffer, level: int) -> bytes:
-    """A frame like Lz4BlockOutputStream's: independent blocks of 64 kB, no size, no checksum."""
+    """Return a frame like Lz4BlockOutputStream's: independent blocks of 64 kB, no size, no
+    checksum.
+    """
     import lz4.frame
 
     # Level 9 is Kafka's default and means the fast compressor there, not level 9 of lz4hc.
@@ -187,7 +192,7 @@ def _unsnappy(data: Buffer, size_bytes_max: int) -> bytes:
 
 
 def _zstd(data: Buffer, level: int) -> bytes:
-    """A frame like ZstdOutputStream's: no content size, and an empty block at the end."""
+    """Return a frame like ZstdOutputStream's: no content size, and an empty block at the end."""
     import zstandard
 
     deflater = zstandard.ZstdCompressor(level=level, write_content_size=False).compressobj()

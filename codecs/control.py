@@ -58,7 +58,7 @@ def control_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """The batch of one marker, as MemoryRecords.withEndTransactionMarker writes it.
+    """Return the batch of one marker, as MemoryRecords.withEndTransactionMarker writes it.
 
     Markers differ in a few numbers only.  So the first one of each type is built, and the others
     are copies with other numbers: a transaction with 64 partitions needs 64 markers.
@@ -83,7 +83,8 @@ def _template(kind: ControlType, coordinator_epoch: int) -> bytes:
 
 
 def read_marker(record: Record) -> EndTxnMarker | None:
-    """The marker in the record of a control batch; None for a control record of another type.
+    """Return the marker in the record of a control batch; None for a control record of another
+    type.
 
     Later versions may append fields, so only the fields of version 0 are read.
     """

@@ -214,7 +214,7 @@ def error_name(code: int) -> str:
 
 
 def error_codes_in(message: Struct) -> Iterator[int]:
-    """All error codes in a response in the order of its fields, also 0."""
+    """Yield all error codes in a response in the order of its fields, also 0."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name.endswith("error_code"):

@@ -47,7 +47,7 @@ def to_json(message: primitives.Message, version: int) -> dict[str, Json]:
 
 
 def from_json(name: str, json: Json, version: int) -> primitives.Message:
-    """The message of that name in the schema.
+    """Return the message of that name in the schema.
 
     Raises KeyError for an unknown name, and JsonFormError.
     """
@@ -212,7 +212,7 @@ class _Converter:
 
 
 def _scalar_from_json(json: Json, type_name: str) -> object:
-    """The value, or None for JSON that is not of the type."""
+    """Return the value of a scalar field, or None if the JSON is not of its type."""
     if type_name == "bool":
         return json if isinstance(json, bool) else None
     if type_name in _RANGES:
@@ -261,7 +261,10 @@ def shortened(json: Json) -> str:
 
 
 def first_difference(expected: Json, found: Json, path: str = "$") -> str | None:
-    """Where two JSON values first differ, or None. True is not 1; the order is nothing."""
+    """Return a text about the first place where two JSON values differ, or None.
+
+    True is not 1. The order of an object's fields does not count.
+    """
     if isinstance(expected, float) and not math.isfinite(expected):
         expected = _non_finite(expected)
     if isinstance(expected, dict) and isinstance(found, dict):

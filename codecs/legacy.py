@@ -37,7 +37,9 @@ _UINT32 = Struct("<I")
 def iter_legacy_records(
     data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int
 ) -> Iterator[Record]:
-    """The records of the message of magic 0 or 1 at `pos`: the message, or those that it wraps."""
+    """Yield the records of the message of magic 0 or 1 at `pos`: the message, or those that it
+    wraps.
+    """
     end = pos + header.size_bytes
     if end > len(data):
         raise CorruptBatch(f"a message of {header.size_bytes} bytes is cut short")
@@ -63,7 +65,7 @@ def iter_legacy_records(
 
 
 def _inner_base_offset(header: BatchHeader, last_inner_offset: int) -> int:
-    """The number to add to the offsets of wrapped messages."""
+    """Return the number to add to the offsets of wrapped messages."""
     # Some versions of librdkafka gave wrappers the offset 0.  Then inner offsets stay unchanged.
     if header.magic == 0 or header.base_offset == 0:
         return 0
@@ -90,7 +92,10 @@ def _inflate(value: bytes | None, header: BatchHeader, size_bytes_max: int) -> b
 
 
 def _iter_messages(inner: bytes) -> Iterator[Record]:
-    """The messages of a decompressed set.  A message that is cut short ends the set, as in Java."""
+    """Yield the messages of a decompressed set.
+
+    A message that is cut short ends the set, as in Java.
+    """
     pos = 0
     while len(inner) - pos >= _ENTRY.size:
         offset, length = _ENTRY.unpack_from(inner, pos)
@@ -112,7 +117,7 @@ def _iter_messages(inner: bytes) -> Iterator[Record]:
 
 
 def _read_message(offset: int, message: bytes, magic: int) -> Record:
-    """The record in `message`, which starts at the CRC."""
+    """Return the record in `message`, which starts at the CRC."""
     if len(message) < LEGACY_LENGTHS_MIN[magic]:
         raise CorruptBatch(f"a message of {len(message)} bytes cannot hold its header")
     pos = _MESSAGE.size
@@ -142,7 +147,7 @@ def _read_bytes(message: bytes, pos: int) -> tuple[bytes | None, int]:
 
 
 def _mend_lz4_header(frame: bytes) -> bytes:
-    """`frame` with a correct header checksum.
+    """Return `frame` with a correct header checksum.
 
     KAFKA-3160: with magic 0, some clients included the magic number in the checksum and others did
     not, so the checksum cannot be checked.

@@ -64,7 +64,7 @@ class Frame(bytearray):
         return len(self) + sum(records_size(records) for _, records in self.regions)
 
     def tobytes(self) -> bytes:
-        """The bytes on the wire, including the content of regions."""
+        """Return the bytes on the wire, including the content of regions."""
         if not self.regions:
             return bytes(self)
         pieces: list[Buffer] = []
@@ -127,7 +127,7 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, data: Buffer, version: int, pos: int = 0) -> Self:
-        """The message at `pos`; bytes after it are ignored, as Kafka ignores them."""
+        """Return the message at `pos`; bytes after it are ignored, as Kafka ignores them."""
         reader = cls.READERS.get(version)
         try:
             if reader is not None:
@@ -139,7 +139,10 @@ class Message(Struct):
 
     @classmethod
     def read(cls, data: Buffer, version: int, pos: int = 0) -> tuple[Self, int]:
-        """The message at `pos` and the position after it. Raises DecodeError and nothing else."""
+        """Return the message at `pos` and the position after it.
+
+        Raises DecodeError and nothing else.
+        """
         reader = cls.READERS.get(version)
         try:
             if reader is not None:
@@ -177,9 +180,10 @@ class Message(Struct):
 
 
 def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
-    """Malformed UTF-8 becomes U+FFFD as in Java's `new String(bytes, UTF_8)`.
+    """Replace malformed UTF-8 by U+FFFD as Java's `new String(bytes, UTF_8)` does.
 
-    Python and Java differ for an encoded surrogate (ED A0..BF xx), which is one mistake in Java.
+    It is an error handler of `bytes.decode`. Python and Java differ for an encoded surrogate (ED
+    A0..BF xx), which is one mistake in Java.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -198,7 +202,7 @@ stdlib_codecs.register_error(UTF8_ERRORS, _replace_like_java)
 
 
 def varint_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """The unsigned varint whose first byte, at `pos - 1`, was `first` (0x80 or more).
+    """Return the unsigned varint whose first byte, at `pos - 1`, was `first` (0x80 or more).
 
     It has at most 5 bytes.  The value is an int32 as in Java, so it may be negative.
     """
@@ -217,7 +221,7 @@ def varint_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def length_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """`varint_tail` of a compact length: length + 1, or 0 for null."""
+    """Return `varint_tail` of a compact length: length + 1, or 0 for null."""
     value, pos = varint_tail(data, pos, first)
     if value >= 0:
         return value, pos
@@ -253,7 +257,7 @@ def bad_tag(name: str, tag: int) -> DecodeError:
 
 
 def read_tag(data: Buffer, pos: int) -> tuple[int, int, int]:
-    """Tag and size of a tagged field, and the position after them."""
+    """Return tag and size of a tagged field, and the position after them."""
     tag = data[pos]
     pos += 1
     if tag > 127:
@@ -273,7 +277,7 @@ def skip_tag(pos: int, end: int, size: int) -> int:
 
 
 def skip_tags(data: Buffer, pos: int, end: int, count: int) -> int:
-    """The position after `count` (a varint's first byte) unknown tagged fields."""
+    """Return the position after `count` (a varint's first byte) unknown tagged fields."""
     if count > 127:
         count, pos = varint_tail(data, pos, count)
     for _ in range(count):
@@ -321,7 +325,7 @@ def read_uuids(data: Buffer, pos: int, end: int, count: int) -> tuple[list[bytes
 
 
 def read_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str], int]:
-    """`count` strings with an int16 length each."""
+    """Return `count` strings with an int16 length each."""
     if not 0 <= count * 2 <= end - pos:
         raise bad_count("strings", count, end - pos)
     strings = []
@@ -337,7 +341,7 @@ def read_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str
 
 
 def read_compact_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str], int]:
-    """`count` strings with a varint of length + 1 each."""
+    """Return `count` strings with a varint of length + 1 each."""
     if not 0 <= count <= end - pos:
         raise bad_count("strings", count, end - pos)
     strings = []

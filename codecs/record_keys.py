@@ -14,7 +14,7 @@ NULL = 1
 
 
 def scan(data: bytes, pos: int, end: int, count: int) -> list[tuple[bytes | None, int]]:
-    """The key and value position of each of the `count` records that fill `data[pos:end]`.
+    """Return the key and value position of each of the `count` records that fill `data[pos:end]`.
 
     The position is that of the value's size; see `value_at`.  Raises CorruptBatch if the records do
     not fill the bytes.
@@ -56,7 +56,7 @@ def scan(data: bytes, pos: int, end: int, count: int) -> list[tuple[bytes | None
 
 
 def value_at(data: bytes, at: int) -> bytes | None:
-    """The value whose size is at `at`.  Raises CorruptBatch if the bytes end within it."""
+    """Return the value whose size is at `at`.  Raises CorruptBatch if the bytes end within it."""
     try:
         size, pos = read_varint(data, at)
     except IndexError:

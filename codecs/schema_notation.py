@@ -156,7 +156,7 @@ class ClassNames:
 
 
 def snake_case(name: str) -> str:
-    """The name in snake case: `partition_index` for `PartitionIndex`.
+    """Return the name in snake case: `partition_index` for `PartitionIndex`.
 
     A run of capitals is one word, as in Apache Kafka's generator: `kraft_version` for
     `KRaftVersion`.

@@ -23,7 +23,7 @@ _PREAMBLE_SIZE_MAX = 5
 
 
 def compress(data: Buffer) -> bytes:
-    """`data` in blocks of 32 kB under the header of snappy-java."""
+    """Return `data` in blocks of 32 kB under the header of snappy-java."""
     source = memoryview(data)
     out = bytearray(_HEADER)
     for start in range(0, len(source), _BLOCK_SIZE_BYTES):
@@ -34,7 +34,7 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, size_bytes_max: int) -> bytes:
-    """`data`, framed or raw, inflated; CorruptBatch as in `compression.decompress`."""
+    """Return `data`, framed or raw, inflated; CorruptBatch as in `compression.decompress`."""
     source = bytes(data)
     if not source.startswith(_MAGIC):
         return _inflate_block(source, size_bytes_max)
@@ -72,7 +72,7 @@ def _inflate_block(block: bytes, size_bytes_max: int) -> bytes:
 
 
 def _inflated_size_bytes(block: bytes) -> int:
-    """The size that a raw block announces in its preamble, an unsigned varint."""
+    """Return the size that a raw block announces in its preamble, an unsigned varint."""
     size_bytes = 0
     for index, byte in enumerate(block[:_PREAMBLE_SIZE_MAX]):
         size_bytes |= (byte & 127) << 7 * index

@@ -10,7 +10,7 @@ _RESERVED = 100
 
 
 def random_uuid(draw: Callable[[int], bytes]) -> bytes:
-    """A new id from `draw(n)`, which gives n random bytes (os.urandom).
+    """Return a new id from `draw(n)`, which gives n random bytes (os.urandom).
 
     Like Kafka's Uuid.randomUuid, it has version 4 and is not a reserved id.  Its text does not
     start with a dash, because command-line tools would take it for an option.
@@ -29,7 +29,7 @@ def uuid_text(value: bytes | bytearray) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The uuid of a text from `uuid_text`.  Raises ValueError."""
+    """Return the uuid of a text from `uuid_text`.  Raises ValueError."""
     try:
         value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except ValueError as problem:

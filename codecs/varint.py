@@ -16,7 +16,7 @@ _VARLONG_SIZE_MAX = 10
 
 
 def read_varint(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
-    """The int32 at `pos` and the position after it."""
+    """Return the int32 at `pos` and the position after it."""
     byte = data[pos]
     pos += 1
     if byte < 128:
@@ -57,7 +57,7 @@ def _read_unsigned(
 
 
 def varint(value: int) -> bytes:
-    """`value` (an int32 or int64: their encodings agree) as a varint."""
+    """Return `value` (an int32 or int64: their encodings agree) as a varint."""
     raw = value << 1 if value >= 0 else (~value << 1) | 1
     out = bytearray()
     while raw > 127:

@@ -38,7 +38,7 @@ class Volume(NamedTuple):
 
 
 def fullness(total_bytes: int, usable_bytes: int) -> Fullness:
-    """The fullness of a disk.  It is ROOMY if a size is UNKNOWN."""
+    """Return the fullness of a disk.  It is ROOMY if a size is UNKNOWN."""
     if total_bytes < 0 or usable_bytes < 0:
         return Fullness.ROOMY
     if usable_bytes < FULL_BELOW_BYTES:

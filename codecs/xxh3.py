@@ -59,7 +59,7 @@ def _avalanche64(value: int) -> int:
 
 
 def xxh3_64(data: bytes) -> int:
-    """The hash as an unsigned number."""
+    """Return the hash as an unsigned number."""
     size = len(data)
     if size <= 16:
         return _short(data, size)

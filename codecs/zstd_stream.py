@@ -23,7 +23,7 @@ _WINDOW_SIZE_BYTES_MAX = 1 << 27  # zstd's own default for readers, and zstd-jni
 
 
 def decompress(data: Buffer, size_bytes_max: int) -> bytes:
-    """All frames of `data` inflated; CorruptBatch as in `compression.decompress`."""
+    """Return all frames of `data` inflated; CorruptBatch as in `compression.decompress`."""
     source = bytes(data)
     _check_frames(source)
     inflater = zstandard.ZstdDecompressor(max_window_size=_WINDOW_SIZE_BYTES_MAX)

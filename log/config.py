@@ -90,7 +90,7 @@ class LogConfig:
         return _CODECS.get(self.compression_type)
 
     def compression_level(self, codec: Compression) -> int | None:
-        """The level for recompression; None if the codec has no levels (snappy, none)."""
+        """Return the level for recompression; None if the codec has no levels (snappy, none)."""
         if codec is Compression.GZIP:
             return self.compression_gzip_level
         if codec is Compression.LZ4:

@@ -65,7 +65,8 @@ class Durability:
         self.recovery_point = recovery_point
 
     def open(self, end_offset: int, at_close: Sequence[OpenFile] | None = None) -> Flush:
-        """A flush, with its files open, of everything that is written before the flush begins.
+        """Return a flush, with its files open, of everything that is written before the flush
+        begins.
 
         `at_close` has further files of a log that is being closed.  Raises LogError if a file
         cannot be opened; nothing has changed then.

@@ -107,7 +107,7 @@ class LeaderEpochCache:
         self.latest_epoch = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch <= `epoch` and its end offset; (-1, -1) if they are unknown."""
+        """Return the largest epoch <= `epoch` and its end offset; (-1, -1) if they are unknown."""
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.latest_epoch:

@@ -282,7 +282,7 @@ class Log:
         )
 
     def _validate(self, batches: bytearray | memoryview, origin: Origin, now_ms: int) -> Validated:
-        """The batch as it has to be stored, and its header.
+        """Return the batch as it has to be stored, and its header.
 
         Raises LogError if the log is offline or the batch is invalid; `batches` is unchanged then.
         """
@@ -309,7 +309,7 @@ class Log:
         verification: Verification | None,
         transaction_version: int,
     ) -> AppendResult | None:
-        """The result of the earlier append if this batch is a duplicate of it, else None.
+        """Return the result of the earlier append if this batch is a duplicate of it, else None.
 
         Raises LogError if the producer may not write the batch.
         """
@@ -422,7 +422,8 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
     ) -> Region | None:
-        """The region of a segment file that a Fetch from `offset` gets; None if there is none yet.
+        """Return the region of a segment file that a Fetch from `offset` gets; None if there is
+        none yet.
 
         The region begins with the batch that holds `offset` (or with the next batch), so its first
         records may be before `offset`.  It ends before `max_offset`, lies in one segment, and has
@@ -491,7 +492,7 @@ class Log:
     # Flushing
 
     def prepare_flush(self, now_ms: int | None = None) -> Flush | None:
-        """The flush of everything that was written so far; None if all of it is on disk.
+        """Return the flush of everything that was written so far; None if all of it is on disk.
 
         The caller calls `Flush.run` in any thread, then `flushed` on the loop.  Raises LogError.
         """

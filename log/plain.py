@@ -57,7 +57,7 @@ class PlainBatches:
     def holds(
         self, batch: bytearray | memoryview, size_bytes: int, header: BatchHeader, now_ms: int
     ) -> bool:
-        """Whether a client's batch is plain, apart from its CRC, which the caller checks.
+        """Return whether a client's batch is plain, apart from its CRC, which the caller checks.
 
         A batch that is not plain may still be valid.  This is one expression because
         every Produce evaluates it.

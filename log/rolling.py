@@ -52,7 +52,7 @@ class Rolling:
         self._roll_ms = config.segment_ms_max - (random.randrange(jitter) if jitter > 0 else 0)
 
     def is_due(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether a segment with records is older than `segment.ms`.
+        """Return whether a segment with records is older than `segment.ms`.
 
         Its age is the time from its first batch's timestamp to `max_timestamp`.  If records have no
         timestamps, it is the time since the segment was created.
@@ -94,7 +94,7 @@ class Rolling:
         return segment
 
     def _new_segment(self, old: Segment, base_offset: int, now_ms: int) -> Segment:
-        """The new segment behind `old`.  Raises OSError, after it has removed the new files.
+        """Return the new segment behind `old`.  Raises OSError, after it has removed the new files.
 
         If they stayed, the log could grow past their base offset, and loading it would find
         overlapping segments.

@@ -142,7 +142,7 @@ class Segment:
     # Files
 
     def open(self) -> OpenFile:
-        """The .log file; opens it if necessary.  Raises OSError."""
+        """Return the .log file; opens it if necessary.  Raises OSError."""
         self.recently_used = True
         file = self.file
         if file is None:
@@ -257,7 +257,9 @@ class Segment:
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def first_batch_timestamp(self) -> int:
-        """The largest timestamp of the first batch, -1 if there is none; rolling depends on it."""
+        """Return the largest timestamp of the first batch, -1 if there is none; rolling depends on
+        it.
+        """
         timestamp = self.first_timestamp
         if timestamp is None and self.size_bytes:
             window = read_exactly(self.files, self.open(), 0, _HEADER_WINDOW)
@@ -306,7 +308,7 @@ class Segment:
         self.size_bytes = position + size_bytes
 
     def _full(self) -> bool:
-        """Whether an index has reached `segment.index.bytes`, so that the log has to roll.
+        """Return whether an index has reached `segment.index.bytes`, so that the log has to roll.
 
         In the time index one entry stays free, for the one that is added when the segment is
         closed.
@@ -322,14 +324,14 @@ class Segment:
     def headers(
         self, position: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on, where a batch must start."""
+        """Return position and header of each batch from `position` on, where a batch must start."""
         limit = self.size_bytes if end is None else end
         if position >= limit:
             return iter(())
         return scan.headers(self.files, self.open(), position, limit)
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Position and header of the first batch that ends at or after `offset`."""
+        """Return position and header of the first batch that ends at or after `offset`."""
         position = self.floor_position(offset)
         for at, header in self.headers(position):
             if header.base_offset + header.last_offset_delta >= offset:
@@ -337,7 +339,8 @@ class Segment:
         return None
 
     def floor_position(self, offset: int) -> int:
-        """The position of a batch at or before the one that holds `offset`, by the offset index.
+        """Return the position of a batch at or before the one that holds `offset`, by the offset
+        index.
 
         An index that points to no batch is rebuilt.
         """
@@ -348,7 +351,9 @@ class Segment:
         return position
 
     def _starts_batch(self, position: int, offset: int) -> bool:
-        """Whether a batch that starts in this segment at or before `offset` is at `position`."""
+        """Return whether a batch that starts in this segment at or before `offset` is at
+        `position`.
+        """
         if not 0 < position < self.size_bytes:
             return False
         window = read_exactly(self.files, self.open(), position, _HEADER_WINDOW)
@@ -386,7 +391,8 @@ class Segment:
         return 0 if entry_timestamp < 0 else self.floor_position(offset)
 
     def _time_entry(self, number: int) -> tuple[int, int]:
-        """An entry of the time index, or the last one of a rebuilt index if that entry is invalid.
+        """Return an entry of the time index, or the last one of a rebuilt index if that entry is
+        invalid.
 
         (-1, base offset) if there is no such entry.
         """

@@ -97,7 +97,7 @@ class Storage:
         self.removals.append(PendingRemoval(due_ms, renamed))
 
     def take_due(self, now_ms: int) -> list[Path]:
-        """The files that are due for removal; the caller removes them."""
+        """Return the files that are due for removal; the caller removes them."""
         due = [removal for removal in self.removals if removal.due_ms <= now_ms]
         paths = [path for removal in due for path in removal.paths]
         if paths:

@@ -141,7 +141,9 @@ def _check_crc(view: memoryview, header: BatchHeader) -> None:
 
 
 def single_batch(view: memoryview) -> memoryview:
-    """The only batch in `view`.  As in Kafka, a second batch is refused, an incomplete one ignored.
+    """Return the only batch in `view`.
+
+    As in Kafka, a second batch is refused, an incomplete one ignored.
 
     Raises LogError.
     """
@@ -166,7 +168,7 @@ def _begins_another(rest: memoryview) -> bool:
 
 
 def whole_batch_size(view: memoryview) -> int | None:
-    """The size of the batch that `view` begins with, None if the batch is incomplete.
+    """Return the size of the batch that `view` begins with, None if the batch is incomplete.
 
     Raises LogError CORRUPT_MESSAGE, with a message for the client, for an invalid length or magic.
     """
@@ -208,7 +210,7 @@ def _check_claims(header: BatchHeader) -> None:
 
 
 def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
-    """The codec to compress the batch with again; None if the batch stays as it is.
+    """Return the codec to compress the batch with again; None if the batch stays as it is.
 
     Control records stay uncompressed, as their readers expect.
     """
@@ -242,7 +244,9 @@ def _in_place(
 
 
 def _must_read(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the result depends on the records; see the table at the head of this module."""
+    """Return whether the result depends on the records; see the table at the head of this
+    module.
+    """
     if config.compact or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return True
     if not is_plausible(view, header):
@@ -288,7 +292,7 @@ def _check_records(
 
 
 def _untimely(record: Record, header: BatchHeader, config: LogConfig, now_ms: int) -> str | None:
-    """The error message for a record's timestamp, None if it is valid.
+    """Return the error message for a record's timestamp, None if it is valid.
 
     On a CreateTime topic Kafka accepts (and corrects) the timestamp type LogAppendTime if the
     timestamp is in bounds.  It refuses the type without a timestamp, and on a LogAppendTime topic.
@@ -307,7 +311,7 @@ def _untimely(record: Record, header: BatchHeader, config: LogConfig, now_ms: in
 
 
 def _described(record: Record) -> str:
-    """A record as Apache Kafka's DefaultRecord prints itself."""
+    """Return a record as Apache Kafka's DefaultRecord prints itself."""
     key, value = (0 if data is None else len(data) for data in (record.key, record.value))
     return (
         f"DefaultRecord(offset={record.offset}, timestamp={record.timestamp}, "
@@ -341,7 +345,7 @@ def _recompress(
     now_ms: int,
     name: str,
 ) -> Validated:
-    """A batch of the same records in the topic's codec."""
+    """Return a batch of the same records in the topic's codec."""
     read = list(records(view))
     _check_records(read, header, config, now_ms, name)
     data = build(

@@ -79,7 +79,7 @@ _ACTIONS_WITH_BUMP: dict[tuple[TransactionState, bool, bool], _Action] = {
 def decide(
     current: Transaction | None, request: EndTransaction, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
-    """The prepared transaction; NONE if it was ended in this action before; else the error."""
+    """Return the prepared transaction, NONE if it has already ended so, or the error."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if current is None:

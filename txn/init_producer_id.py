@@ -41,7 +41,7 @@ class ProducerInitialization(NamedTuple):
         return None if self.producer_id == NO_PRODUCER_ID else self.producer_epoch
 
     def invalid(self, limits: TransactionLimits) -> ErrorCode:
-        """The error of a request that is invalid in every state, else NONE."""
+        """Return the error of a request that is invalid in every state, else NONE."""
         if (self.producer_id == NO_PRODUCER_ID) != (self.producer_epoch == NO_PRODUCER_EPOCH):
             return ErrorCode.INVALID_REQUEST
         if not self.transactional_id:
@@ -57,7 +57,10 @@ def decide(
     producer_ids: ProducerIds,
     now_ms: int,
 ) -> Transaction | ErrorCode:
-    """The next transaction state: initialized, or aborting if one is ongoing.  Else the error."""
+    """Return the transaction that follows InitProducerId, or the error.
+
+    An ongoing transaction is first aborted: the result is then its state PrepareAbort.
+    """
     if current is None:
         producer_id = producer_ids.take()
         if producer_id is None:
@@ -73,7 +76,10 @@ def decide(
 
 
 def fence(ongoing: Transaction, producer_ids: ProducerIds, now_ms: int) -> Transaction | ErrorCode:
-    """Abort an ongoing transaction with a new epoch, which its producer does not have."""
+    """Return the ongoing transaction, prepared to abort with a bumped epoch, or the error.
+
+    Its producer has the old epoch, so its later requests are refused (it is fenced).
+    """
     next_producer_id: int | None = NO_PRODUCER_ID
     if ongoing.is_epoch_exhausted:
         next_producer_id = producer_ids.take()
@@ -83,8 +89,8 @@ def fence(ongoing: Transaction, producer_ids: ProducerIds, now_ms: int) -> Trans
 
 
 def _is_valid_producer(current: Transaction, request: ProducerInitialization) -> bool:
-    """Whether the request's producer id is the current one, or the previous one whose epochs are
-    used up."""
+    """Return whether the request's producer id is the current one, or the previous one whose epochs
+    are used up."""
     return request.producer_id in (NO_PRODUCER_ID, current.producer_id) or (
         request.producer_id == current.previous_producer_id
         and request.producer_epoch >= LAST_EPOCH_OF_CLIENTS

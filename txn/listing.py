@@ -25,7 +25,7 @@ class TransactionFilter:
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> TransactionFilter:
-        """The filter of a request.  Raises InvalidRegex."""
+        """Return the filter of a request.  Raises InvalidRegex."""
         names = request.state_filters
         pattern = request.transactional_id_pattern
         return cls(

@@ -185,7 +185,7 @@ class TransactionMachine:
         producer_epoch: int,
         partitions: Partitions,
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Whether partitions are part of the producer's transaction (KIP-890, part 1)."""
+        """Return whether partitions are part of the producer's transaction (KIP-890, part 1)."""
         current = self.transactions.get(transactional_id)
         if not transactional_id:
             error = ErrorCode.INVALID_REQUEST

@@ -24,7 +24,7 @@ class ProducerIds:
         return sum(map(len, self._blocks))
 
     def take(self) -> int | None:
-        """The next id, or None if the stock is empty: add a block first."""
+        """Return the next id, or None if the stock is empty: add a block first."""
         if not self._blocks:
             return None
         block = self._blocks.popleft()

@@ -69,7 +69,8 @@ class TransactionRecord:
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """The record, or None for a type that this broker does not know (a newer broker wrote it).
+    """Return the record, or None for a type that this broker does not know (a newer broker wrote
+    it).
 
     Raises UnreadableTransactionRecord.
     """
@@ -98,7 +99,7 @@ def _decode_value(value: bytes) -> TransactionLogValue:
 
 
 def _plain_value(transaction: Transaction) -> bytes | None:
-    """The value, encoded by a fast path; None if the fast path does not apply.
+    """Return the value, encoded by a fast path; None if the fast path does not apply.
 
     It applies to nearly all values: transaction version 1 or 2, no change of producer id, few
     partitions.  `_to_value` handles all values; a test compares both.
@@ -126,7 +127,7 @@ def _plain_value(transaction: Transaction) -> bytes | None:
 
 
 def _few_partitions(partitions: Partitions) -> bytes | None:
-    """The encoded partitions if each length fits into one byte, else None."""
+    """Return the encoded partitions if each length fits into one byte, else None."""
     if len(partitions) >= _SHORT:
         return None
     out = bytearray((len(partitions) + 1,))

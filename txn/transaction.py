@@ -114,7 +114,7 @@ class Transaction(NamedTuple):
     # -- transitions
 
     def initialized(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction:
-        """After a producer has (re)started: it gets the next epoch.
+        """Return the state after InitProducerId: Empty, with the next epoch.
 
         A producer that recovers from an error sends its `expected_epoch` (KIP-360).
         """
@@ -131,7 +131,10 @@ class Transaction(NamedTuple):
     def rotated(
         self, producer_id: int, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> Transaction:
-        """After the epochs are used up: epoch 0 of another producer id."""
+        """Return the state after InitProducerId with a new producer id and epoch 0.
+
+        It is for a producer whose epochs are used up.
+        """
         return self._emptied(timeout_ms, now_ms)._replace(
             producer_id=producer_id,
             producer_epoch=0,
@@ -139,7 +142,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, added: Partitions, version: int, now_ms: int) -> Transaction:
-        """After partitions were added; the first one begins the transaction."""
+        """Return the state with more partitions; the first one begins the transaction."""
         partitions = dict(self.partitions)
         for topic, indexes in added.items():
             partitions[topic] = partitions.get(topic, NO_INDEXES) | indexes
@@ -155,9 +158,10 @@ class Transaction(NamedTuple):
     def prepared(
         self, commit: bool, version: int, next_producer_id: int, now_ms: int
     ) -> Transaction:
-        """After the end was decided; in version 2 the markers have the next epoch.
+        """Return the state PrepareCommit or PrepareAbort; the markers are to be written next.
 
-        An abort without an open transaction (version 2) ends one without partitions.
+        In transaction version 2 the epoch rises by 1 here, so the markers have the new epoch. An
+        abort without an open transaction (version 2) ends one without partitions.
         """
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if version >= EPOCH_BUMP:
@@ -174,7 +178,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """After all markers were written."""
+        """Return the state after all markers are written: CompleteCommit or CompleteAbort."""
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0

@@ -15,7 +15,7 @@ ROOT = Path(kwire.codecs.__file__).parent
 
 
 def generated_files() -> dict[Path, str]:
-    """The text of every generated file by its path below `codecs/`."""
+    """Return the text of every generated file by its path below `codecs/`."""
     files = {name: load(name) for name in schema_names()}
     texts = {Path("messages", f"{name}.py"): module_text(name, files[name]) for name in files}
     texts[Path("messages/__init__.py")] = registry_text(files)
@@ -28,7 +28,7 @@ def generated_files() -> dict[Path, str]:
 
 
 def differing_files() -> list[str]:
-    """The faults of the files on disk, one sentence each."""
+    """Return the faults of the files on disk, one sentence each."""
     texts = generated_files()
     faults = []
     for path, text in sorted(texts.items()):

@@ -30,7 +30,7 @@ _NUMBERS = {
 
 
 def module_text(name: str, messages: list[MessageSchema]) -> str:
-    """The text of the module of the schema file `name`."""
+    """Return the text of the module of the schema file `name`."""
     module = _Module(messages)
     body = CodeSource()
     module.add_classes(body)
@@ -266,7 +266,10 @@ class _Module:
 
 
 def _definition(start: str, signature: str, body: str) -> str:
-    """The text of a function.  Parameters get a line of their own if its first line is too long."""
+    """Return the text of a function.
+
+    Parameters get a line of their own if its first line is too long.
+    """
     head = f"{start}{signature}:"
     if len(head) > LINE_MAX:
         parameters, _, result = signature[1:].partition(") ->")

@@ -49,7 +49,7 @@ class Module(Protocol):
 def reader_body(
     module: Module, message: MessageSchema, struct: StructSchema, version: int, many: bool
 ) -> str:
-    """The body of a function `(data, pos, end) -> (struct, pos)`.
+    """Return the body of a function `(data, pos, end) -> (struct, pos)`.
 
     With `many`, the function is `(data, pos, end, count) -> (list of structs, pos)`.
     """

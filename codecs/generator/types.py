@@ -34,7 +34,7 @@ _PYTHON_TYPES = {
 
 
 def has_none_for_default(field: SchemaField) -> bool:
-    """Whether the Python default of a field is None although the field cannot be null.
+    """Return whether the Python default of a field is None although the field cannot be null.
 
     This holds for tagged structs, which are not sent at their defaults.  A struct of defaults for
     each of a hundred partitions would cost more than all their other fields.
@@ -54,7 +54,7 @@ def element_type(field: SchemaField, names: ClassNames) -> str:
 
 
 def is_optional(field: SchemaField) -> bool:
-    """Whether the field's Python type includes None."""
+    """Return whether the field's Python type includes None."""
     return (
         field.nullable is not None
         or has_none_for_default(field)
@@ -71,7 +71,7 @@ def python_type(field: SchemaField, names: ClassNames) -> str:
 
 
 def default_value(field: SchemaField, names: ClassNames) -> str:
-    """The default as an expression that creates a new object each time."""
+    """Return the default as an expression that creates a new object each time."""
     if field.default == "null" or has_none_for_default(field):
         return "None"
     if field.is_array:
@@ -95,7 +95,7 @@ def _literal(field: SchemaField) -> str:
 
 
 def is_set(field: SchemaField, value: str, names: ClassNames) -> str:
-    """The condition that the expression `value` is not the field's default."""
+    """Return the condition that the expression `value` is not the field's default."""
     default = default_value(field, names)
     if has_none_for_default(field):
         return f"{value} is not None and {value} != {element_type(field, names)}()"
@@ -109,7 +109,7 @@ def is_set(field: SchemaField, value: str, names: ClassNames) -> str:
 
 
 def size_min(message: MessageSchema, struct: StructSchema, version: int) -> int:
-    """The smallest size of a struct on the wire in bytes."""
+    """Return the smallest size of a struct on the wire in bytes."""
     compact = message.is_flexible(version)
     size = 1 if compact else 0
     for field in struct.fields:

@@ -17,7 +17,7 @@ from kwire.codecs.schema_notation import MessageSchema, SchemaField, StructSchem
 def writer_body(
     module: Module, message: MessageSchema, struct: StructSchema, version: int, many: bool
 ) -> str:
-    """The body of `(out, item)`, or with `many` of `(out, items)`, which writes no count."""
+    """Return the body of `(out, item)`, or with `many` of `(out, items)`, which writes no count."""
     writer = _Writer(module, message, struct, version)
     if not many:
         writer.write_struct()

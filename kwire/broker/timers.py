@@ -33,7 +33,7 @@ STALLED_MS_MIN = 10.0
 
 
 def _seconds(when_ms: float) -> float:
-    """The loop's time in s that is not before `when_ms`.
+    """Return the loop's time in s that is not before `when_ms`.
 
     The division may round down.  A task that wakes before its time would sleep until now, again and
     again.
@@ -154,7 +154,9 @@ class Timers:
         return True
 
     def _first_due(self, now_ms: float, newest: float) -> Timer | None:
-        """The timer that `_fire_next` fires; moves timers that were put off to their new times."""
+        """Return the timer that `_fire_next` fires; moves timers that were put off to their new
+        times.
+        """
         heap = self._heap
         while heap and heap[0][0] <= now_ms and heap[0][1] < newest:
             queued_ms, _, timer = heap[0]

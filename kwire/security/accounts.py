@@ -24,7 +24,9 @@ class Accounts:
         self._tokens = tokens
 
     def find(self, mechanism: str, user: str, by_token: bool) -> Account | None:
-        """The account of `user`; with `by_token` that of the delegation token with this id."""
+        """Return the account of `user`; with `by_token` that of the delegation token with this
+        id.
+        """
         if by_token:
             return None if self._tokens is None else self._tokens.account(mechanism, user)
         text = credentials_of(self._image(), user).get(mechanism)

@@ -54,7 +54,7 @@ class AclEntryFilter(NamedTuple):
     def matching(
         self, image: ClusterImage
     ) -> Iterator[tuple[ResourcePattern, list[AccessControlEntry]]]:
-        """The matching entries by resource pattern, both sorted."""
+        """Yield the matching entries by resource pattern, both sorted."""
         for pattern in sorted(filter(self._matches_pattern, image.acls)):
             entries = sorted(filter(self._matches_entry, image.acls[pattern]))
             if entries:

@@ -43,7 +43,7 @@ _TITLES: Final = {
 
 
 def configured(config: BrokerConfig) -> Authority | None:
-    """The authorizer of the settings, or None if none is set.
+    """Return the authorizer of the settings, or None if none is set.
 
     Raises ConfigError for a class that is not Apache Kafka's, or not for this kind of cluster.
     """
@@ -76,7 +76,7 @@ def configured(config: BrokerConfig) -> Authority | None:
 
 
 def super_users(setting: str) -> list[str]:
-    """The principals in a setting such as `User:a;User:b`.  Raises ConfigError."""
+    """Return the principals in a setting such as `User:a;User:b`.  Raises ConfigError."""
     principals = [part.strip() for part in setting.split(";") if part.strip()]
     for principal in principals:
         kind, colon, name = principal.partition(":")
@@ -114,7 +114,7 @@ class Authority:
         quiet: bool = False,
         count: int = 1,
     ) -> bool:
-        """Whether the request's sender may do `operation` on the resource.
+        """Return whether the request's sender may do `operation` on the resource.
 
         A denial is logged unless `quiet`.  `count`, the number of times that the request names the
         resource, is in the log.
@@ -134,7 +134,7 @@ class Authority:
     def allows_any(
         self, context: Context, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Whether the sender may do `operation` on any resource of the type (KIP-679)."""
+        """Return whether the sender may do `operation` on any resource of the type (KIP-679)."""
         return self.rules.allows_any(
             context.principal, context.client_host, operation, resource_type
         )
@@ -143,7 +143,9 @@ class Authority:
         return self.allows(context, operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
     def operations(self, context: Context, among: int, kind: ResourceType, name: str) -> int:
-        """The operations among the bits `among` that the sender may do, as bits (KIP-430)."""
+        """Return the operations among the bits `among` that the sender may do, as bits
+        (KIP-430).
+        """
         return sum(
             1 << operation
             for operation in AclOperation
@@ -159,7 +161,7 @@ def _audit_line(
     name: str,
     count: int,
 ) -> str:
-    """The line that Kafka's StandardAuthorizer writes into `kafka.authorizer.logger`."""
+    """Return the line that Kafka's StandardAuthorizer writes into `kafka.authorizer.logger`."""
     request = "".join(word.title() for word in ApiKey(context.api_key).name.split("_"))
     return (
         f"Principal = {context.principal} is {'Allowed' if ruling.allowed else 'Denied'} "

@@ -94,7 +94,9 @@ class AclAuthorizer:
     def ruling(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> Ruling:
-        """Whether `principal` from `host` may do `operation` on the resource, and by which rule."""
+        """Return whether `principal` from `host` may do `operation` on the resource, and by which
+        rule.
+        """
         key = principal, host, operation, resource_type, name
         ruling = self._remembered.get(key)
         if ruling is None:
@@ -133,7 +135,7 @@ class AclAuthorizer:
         return DENIED_BY_DEFAULT if has_entries else self._default
 
     def _matching(self, resource_type: int, name: str) -> Iterator[ResourcePattern]:
-        """The patterns with entries that apply to the resource, the longest names first."""
+        """Yield the patterns with entries that apply to the resource, the longest names first."""
         acls = self._acls
         exact = ResourcePattern(resource_type, PatternType.LITERAL, name)
         if exact in acls:
@@ -148,7 +150,7 @@ class AclAuthorizer:
             yield everything
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether the operation is allowed on some resource of the type, existing or not.
+        """Return whether the operation is allowed on some resource of the type, existing or not.
 
         InitProducerId needs this for topics (KIP-679).  As in Kafka, no operation implies another
         here.
@@ -166,7 +168,9 @@ class AclAuthorizer:
     def _allowed_and_denied(
         self, principal: str, host: str, operation: int, resource_type: int
     ) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
-        """The patterns whose entries allow the operation, and those whose entries deny it."""
+        """Return the patterns whose entries allow the operation, and those whose entries deny
+        it.
+        """
         allowed: set[tuple[int, str]] = set()
         denied: set[tuple[int, str]] = set()
         for pattern, entries in self._acls.items():
@@ -194,7 +198,7 @@ def _is_overruled(kind: int, name: str, denied: set[tuple[int, str]]) -> bool:
 
 
 def rule_text(pattern: ResourcePattern, entry: AccessControlEntry) -> str:
-    """An entry in the form of Kafka's audit log."""
+    """Return an entry in the form of Kafka's audit log."""
     return (
         f"MatchingAcl(acl=StandardAcl(resourceType={ResourceType(pattern.resource_type).name}, "
         f"resourceName={pattern.name}, patternType={PatternType(pattern.pattern_type).name}, "

@@ -14,7 +14,7 @@ OLD_SECRET_SETTING = "delegation.token.master.key"
 
 
 def authorizer(config: BrokerConfig) -> Authority | None:
-    """The authorizer, or None if none is set.  Raises ConfigError."""
+    """Return the authorizer, or None if none is set.  Raises ConfigError."""
     if not config.authorizer_class_name.strip():
         return None
     from kwire.security.authority import configured
@@ -23,7 +23,7 @@ def authorizer(config: BrokerConfig) -> Authority | None:
 
 
 def tokens(config: BrokerConfig) -> TokenBook | None:
-    """The book of delegation tokens, or None if no secret key is set."""
+    """Return the book of delegation tokens, or None if no secret key is set."""
     secret = token_secret(config)
     if secret is None:
         return None

@@ -74,7 +74,7 @@ class SaslListener:
 def sasl_of(
     config: BrokerConfig, listener: str, find: FindAccount, sources: KeySources | None = None
 ) -> SaslListener:
-    """The SASL settings of `listener`; `find` finds the users of SCRAM.
+    """Return the SASL settings of `listener`; `find` finds the users of SCRAM.
 
     `sources` are the key sources of signed tokens; a missing one is added.
 
@@ -126,7 +126,10 @@ def _plain(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
 def _scram(
     config: BrokerConfig, listener: str, name: str, find: FindAccount
 ) -> Callable[[], ServerExchange]:
-    """Unlike in Apache Kafka the JAAS line may be missing: it has only the name of the module."""
+    """Return a function that begins a SCRAM exchange; raises ConfigError.
+
+    Unlike in Apache Kafka the JAAS line may be missing: it has only the name of the module.
+    """
     if own_setting(config, listener, name, "sasl.jaas.config") is not None:
         login_module(config, listener, name, SCRAM_MODULE)
     return lambda: ScramServer(
@@ -137,7 +140,10 @@ def _scram(
 def _oauthbearer(
     config: BrokerConfig, listener: str, sources: KeySources
 ) -> Callable[[], ServerExchange]:
-    """Accepts signed tokens if the settings have Apache Kafka's class for them, else unsecured."""
+    """Return a function that begins an OAUTHBEARER exchange; raises ConfigError.
+
+    It takes signed tokens if the settings name Apache Kafka's class for them, else unsigned ones.
+    """
     module = login_module(config, listener, OAUTHBEARER, OAUTHBEARER_MODULE)
     settings = security_of(config, listener, OAUTHBEARER)
     if settings.sasl_server_callback_handler_class == SIGNED_HANDLER:
@@ -174,7 +180,10 @@ def module_of(mechanism: str) -> str:
 
 
 def login_module(config: BrokerConfig, listener: str, mechanism: str, wanted: str) -> LoginModule:
-    """The login module in `sasl.jaas.config` of a mechanism on a listener.  Raises ConfigError."""
+    """Return the login module in `sasl.jaas.config` of a mechanism on a listener.
+
+    Raises ConfigError.
+    """
     setting = own_name(listener, mechanism, "sasl.jaas.config")
     line = own_setting(config, listener, mechanism, "sasl.jaas.config")
     if line is None:

@@ -39,7 +39,7 @@ class UnknownPrincipal(Exception):
 
 
 def tls_options(config: BrokerConfig, listener: str, security_protocol: str) -> TlsOptions:
-    """The TLS options of a listener.  Raises ConfigError, with the name of the listener.
+    """Return the TLS options of a listener.  Raises ConfigError, with the name of the listener.
 
     A general `ssl.client.auth` is for SSL listeners only.  A SASL_SSL listener requests client
     certificates only with a setting of its own (KIP-684).
@@ -78,7 +78,7 @@ class ListenerTls:
             raise ConfigError(str(problem)) from None
 
     def principal_of(self, tls: ssl.SSLObject) -> str:
-        """The client's principal, after the handshake.  Raises UnknownPrincipal."""
+        """Return the client's principal, after the handshake.  Raises UnknownPrincipal."""
         cipher = tls.cipher()
         if cipher is not None and not ciphers.is_allowed(cipher[0], self.options.cipher_suites):
             raise UnknownPrincipal(
@@ -149,7 +149,7 @@ def _shown(names: set[str]) -> str:
 
 
 def other_names(certificate: x509.Certificate) -> set[str]:
-    """The subject alternative names of the certificate; empty if it has none."""
+    """Return the subject alternative names of the certificate; empty if it has none."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:

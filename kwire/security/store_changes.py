@@ -57,7 +57,9 @@ async def refuse_bad_stores(
 def _store_change(
     settings: LiveSettings, image: ClusterImage, change: ConfigChange
 ) -> tuple[BrokerConfig, list[str]] | None:
-    """The broker's settings after a change, and the listeners whose certificates it changes."""
+    """Return the broker's settings after a change, and the listeners whose certificates it
+    changes.
+    """
     if change.refusal is not None or change.key != (
         ConfigResourceType.BROKER,
         str(settings.node_id),

@@ -54,7 +54,9 @@ class TokenBook:
         return self._by_hmac.get(token_hmac)
 
     def account(self, mechanism: str, token_id: str) -> Account | None:
-        """The account of a token's owner, or None; an expired token counts until it is removed."""
+        """Return the account of a token's owner, or None; an expired token counts until it is
+        removed.
+        """
         token = self._tokens.get(token_id)
         if token is None:
             return None

@@ -282,7 +282,7 @@ def _draws_ports(config: BrokerConfig) -> bool:
 
 
 def _bind_all(config: BrokerConfig, sockets: ExitStack) -> tuple[BrokerConfig, list[socket.socket]]:
-    """The sockets of all listeners, and the configuration with their ports."""
+    """Return the sockets of all listeners, and the configuration with their ports."""
     bound = [_bind(endpoint, config, sockets) for endpoint in config.listeners]
     ports = {
         endpoint.listener: listening.getsockname()[1]

@@ -198,7 +198,7 @@ def _check_cluster(config: BrokerConfig, stored_id: str, joined_id: str) -> None
 
 
 def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:
-    """The store of metadata in the first log directory; if it fails, the directory fails.
+    """Return the store of metadata in the first log directory; if it fails, the directory fails.
 
     Raises LogDirError if that directory is offline already.
     """
@@ -239,7 +239,9 @@ def _load(
 
 
 def _stay(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Stay | None:
-    """The takeover of log directories that Apache Kafka has used, or may have; None if not."""
+    """Return the takeover of log directories that Apache Kafka has used, or may have; None if
+    not.
+    """
     if not takeover.is_needed(logs, image):
         return None
     from kwire.storage.takeover.stay import Stay

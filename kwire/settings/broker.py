@@ -206,7 +206,7 @@ class BrokerConfig(
 
 
 def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
-    """`explicit` with both names of the setting `node.id` or `broker.id`, if it has one."""
+    """Return `explicit` with both names of the setting `node.id` or `broker.id`, if it has one."""
     node_id, broker_id = explicit.get("node.id"), explicit.get("broker.id")
     if node_id is None and broker_id is None:
         return explicit
@@ -218,7 +218,7 @@ def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def definition_of(name: str) -> Definition | None:
-    """The definition of a broker setting, with or without a listener's prefix.
+    """Return the definition of a broker setting, with or without a listener's prefix.
 
     `listener.name.<listener>.[<SASL mechanism>.]<setting>` sets it for one listener (KIP-103).
     """
@@ -234,7 +234,7 @@ def definition_of(name: str) -> Definition | None:
 
 
 def effect_of(name: str, given: Mapping[str, str] = NOTHING) -> Effect:
-    """The effect of a broker setting; an unknown name has the effect UNKNOWN.
+    """Return the effect of a broker setting; an unknown name has the effect UNKNOWN.
 
     Some settings in `given` define prefixes for the names of others.
     """

@@ -30,7 +30,7 @@ from kwire.settings.topic_settings import TopicSettings
 def check_new_topic_configs(
     config: BrokerConfig, configs: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """The configs of a new topic, checked.  Raises Refusal if one is null or invalid."""
+    """Return the configs of a new topic, checked.  Raises Refusal if one is null or invalid."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         raise Refusal(

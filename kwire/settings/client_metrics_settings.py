@@ -41,7 +41,7 @@ class ClientMetricsSettings(Settings):
 
 
 def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, RegexPattern]]:
-    """(key, pattern) of each `key=regex`.  If a key comes twice, the last one wins.
+    """Yield (key, pattern) of each `key=regex`.  If a key comes twice, the last one wins.
 
     As with Java's split, `=` at the end is ignored, and any further part is an error.  Raises
     ConfigError.

@@ -91,7 +91,7 @@ class Misspelt(NamedTuple):
 
 
 def misspelt(properties: Mapping[str, str]) -> list[Misspelt]:
-    """The properties whose names are almost, but not exactly, names of Kafka's clients.
+    """Return the properties whose names are almost, but not exactly, names of Kafka's clients.
 
     Broker settings, librdkafka's names and known names after a prefix (`admin.` of Connect) are
     correct, since other tools may read the same file.
@@ -120,7 +120,7 @@ def _is_prefixed(name: str) -> bool:
 
 
 def _nearest(name: str) -> str | None:
-    """The most similar known name, ignoring case, or None if no name is similar enough."""
+    """Return the most similar known name, ignoring case, or None if no name is similar enough."""
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(name.lower())
     nearest, similarity = None, SIMILARITY_MIN

@@ -18,7 +18,10 @@ _INT_MAX = 2**31 - 1
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """The most connections of each host, from `host:count,host:count`.  Raises ConfigError."""
+    """Return the most connections of each host, from `host:count,host:count`.
+
+    Raises ConfigError.
+    """
     overrides: dict[str, int] = {}
     for pair in re.split(r"\s*,\s*", text.strip().rstrip(",")) if text.strip() else ():
         host, colon, count = pair.rpartition(":")

@@ -286,7 +286,7 @@ def endpoints(
     validator: Validator,
     **options: Unpack[Options],
 ) -> tuple[Endpoint, ...]:
-    """A list of texts.  BrokerConfig puts the parsed endpoints into the attribute."""
+    """Return a list of texts.  BrokerConfig puts the parsed endpoints into the attribute."""
     kind = ConfigType.LIST
     return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, **options))
 

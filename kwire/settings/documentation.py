@@ -29,7 +29,7 @@ _SETTINGS: dict[ConfigResourceType, type[Settings]] = {
 
 
 def documentation_of(resource_type: int, name: str) -> str | None:
-    """The documentation of a config of a resource, or None if it has none."""
+    """Return the documentation of a config of a resource, or None if it has none."""
     kind = ConfigResourceType(resource_type)
     if kind is ConfigResourceType.BROKER_LOGGER:
         return None
@@ -45,7 +45,7 @@ def documentation_of(resource_type: int, name: str) -> str | None:
 
 
 def sentence_of(kind: ConfigResourceType, name: str) -> str:
-    """What a setting does, also where it does not act; empty if nothing says it."""
+    """Return what a setting does, also where it does not act; empty if nothing says it."""
     definition = _SETTINGS[kind].DEFINITIONS.get(name)
     if definition is not None and definition.doc:
         return definition.doc
@@ -56,7 +56,9 @@ def sentence_of(kind: ConfigResourceType, name: str) -> str:
 
 
 def _same_broker_setting(kind: ConfigResourceType, name: str) -> str:
-    """The broker setting that has the sentence of a setting without one, or an empty name."""
+    """Return the broker setting that has the sentence of a setting without one, or an empty
+    name.
+    """
     if kind is ConfigResourceType.TOPIC:
         return TOPIC_SYNONYMS[name][0].name if name in TOPIC_SYNONYMS else ""
     if kind is ConfigResourceType.GROUP:

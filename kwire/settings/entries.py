@@ -94,7 +94,8 @@ class BrokerLayers:
         return {name for values, _ in self._layers for name in values}
 
     def synonyms(self, name: str) -> tuple[ConfigSynonym, ...]:
-        """The set values and defaults of a setting and its synonyms, the one that applies first.
+        """Return the set values and defaults of a setting and its synonyms, the one that applies
+        first.
 
         The first entry is the one of `name` itself; entries before it are left out, as in Kafka.
         """
@@ -120,7 +121,9 @@ class BrokerLayers:
     def first_set(
         self, synonyms: Sequence[topics.BrokerDefault]
     ) -> tuple[str, ConfigSource] | None:
-        """The topic config, with its source, that the first of these settings to be set gives."""
+        """Return the topic config, with its source, that the first of these settings to be set
+        gives.
+        """
         for values, source in self._layers:
             for synonym in synonyms:
                 if synonym.name in values:
@@ -129,7 +132,7 @@ class BrokerLayers:
 
 
 def _is_secret(name: str) -> bool:
-    """Whether the value of a broker setting must not be shown.
+    """Return whether the value of a broker setting must not be shown.
 
     An unknown setting may hold a password, so it counts as secret, as in Kafka.
     """
@@ -138,7 +141,7 @@ def _is_secret(name: str) -> bool:
 
 
 def broker_entries(layers: BrokerLayers, names: Names) -> list[ConfigEntry]:
-    """All settings of a broker, and the unknown names that are set on it."""
+    """Return all settings of a broker, and the unknown names that are set on it."""
     known = BrokerConfig.DEFINITIONS
     set_names = layers.set_names
     all_names = set_names | {name for name in known if not known[name].internal}
@@ -174,7 +177,7 @@ def _broker_entry(layers: BrokerLayers, name: str) -> ConfigEntry:
 
 
 def cluster_default_entries(image: ClusterImage, names: Names) -> list[ConfigEntry]:
-    """The dynamic configs for all brokers."""
+    """Return the dynamic configs for all brokers."""
     configs = image.configs_of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
@@ -208,7 +211,7 @@ def cluster_default_entries(image: ClusterImage, names: Names) -> list[ConfigEnt
 def topic_entries(
     layers: BrokerLayers, overrides: Mapping[str, str], names: Names = None
 ) -> list[ConfigEntry]:
-    """All configs of a topic on which `overrides` are set."""
+    """Return all configs of a topic on which `overrides` are set."""
     settings = topics.topic_settings(layers.config, overrides)
     entries = []
     for definition in _requested(TopicSettings.DEFINITIONS, names):
@@ -224,7 +227,7 @@ def topic_entries(
 
 
 def new_topic_entries(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """A topic's configs as CreateTopics returns them, each value as it was written.
+    """Return a topic's configs as CreateTopics returns them, each value as it was written.
 
     In Kafka the controller answers CreateTopics.  It reports the source of a value in cases where
     brokers report DEFAULT_CONFIG, as for `log.retention.hours` in the file.
@@ -247,7 +250,7 @@ def new_topic_entries(layers: BrokerLayers, overrides: Mapping[str, str]) -> lis
 def group_entries(
     layers: BrokerLayers, overrides: Mapping[str, str], names: Names = None
 ) -> list[ConfigEntry]:
-    """All configs of a group on which `overrides` are set."""
+    """Return all configs of a group on which `overrides` are set."""
     settings = groups.group_settings(layers.config, overrides)
     entries = []
     for definition in _requested(GroupResourceSettings.DEFINITIONS, names):
@@ -262,7 +265,7 @@ def group_entries(
 
 
 def client_metrics_entries(overrides: Mapping[str, str], names: Names = None) -> list[ConfigEntry]:
-    """All configs of a client metrics subscription."""
+    """Return all configs of a client metrics subscription."""
     settings = ClientMetricsSettings(overrides)
     source = ConfigSource.CLIENT_METRICS_CONFIG
     return [
@@ -316,7 +319,7 @@ def logger_of(name: str) -> logging.Logger:
 
 
 def logger_entries(names: Names = None) -> list[ConfigEntry]:
-    """The effective level of each logger."""
+    """Return the effective level of each logger."""
     return [
         ConfigEntry(
             name,

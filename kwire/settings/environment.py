@@ -32,7 +32,7 @@ NOT_SETTINGS = frozenset(
 
 
 def settings_from(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings that `KAFKA_*` variables give, by Kafka's names."""
+    """Return the settings that `KAFKA_*` variables give, by Kafka's names."""
     return {
         setting_name(variable): value
         for variable, value in environ.items()

@@ -17,7 +17,7 @@ SYNONYMS: Mapping[str, str] = {
 
 
 def group_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupResourceSettings:
-    """The configs of a group with these overrides.
+    """Return the configs of a group with these overrides.
 
     Raises ConfigError if an override is invalid or outside the broker's bounds, or if heartbeats
     would come no sooner than the session times out.

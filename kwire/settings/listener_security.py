@@ -15,7 +15,7 @@ from kwire.settings.error import ConfigError
 
 
 def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> SecuritySettings:
-    """The security settings of `listener`; those for `mechanism` on it win.
+    """Return the security settings of `listener`; those for `mechanism` on it win.
 
     Raises ConfigError for an invalid value.
     """
@@ -27,7 +27,7 @@ def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> Sec
 def given_for(
     config: BrokerConfig, listener: str, wanted: Callable[[str], bool], mechanism: str = ""
 ) -> dict[str, str | None]:
-    """The given settings of `listener` whose names, without the prefix, satisfy `wanted`."""
+    """Return the given settings of `listener` whose names, without the prefix, satisfy `wanted`."""
     prefixes = ["", f"listener.name.{listener.lower()}."]
     if mechanism:
         prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")

@@ -16,7 +16,7 @@ PORT_MAX = 65535
 
 
 def security_protocols(text: str) -> dict[str, str]:
-    """The security protocol of each listener, from `listener.security.protocol.map`."""
+    """Return the security protocol of each listener, from `listener.security.protocol.map`."""
     protocols: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = entry.rpartition(":")
@@ -37,7 +37,7 @@ def security_protocols(text: str) -> dict[str, str]:
 def parse_endpoints(
     setting: str, texts: Sequence[str], protocols: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
-    """The endpoints of a list of `NAME://host:port`.  An empty host means all interfaces.
+    """Return the endpoints of a list of `NAME://host:port`.  An empty host means all interfaces.
 
     Raises ConfigError for a text in another form and for a name that is given twice.
     """
@@ -116,7 +116,7 @@ def check_advertised(advertised: Sequence[Endpoint], listeners: Sequence[Endpoin
 
 
 def own_host_name() -> str:
-    """The canonical name of this host, as Java's InetAddress.getLocalHost returns it.
+    """Return the canonical name of this host, as Java's InetAddress.getLocalHost returns it.
 
     It is `localhost` if the host's own name cannot be resolved.  Kafka would not start then.
     """

@@ -19,7 +19,8 @@ def load(
     overrides: Mapping[str, str] = NOTHING,
     environ: Mapping[str, str] = NOTHING,
 ) -> BrokerConfig:
-    """The configuration of a broker.  `overrides` win over `environ`, and `environ` over the file.
+    """Return the configuration of a broker.  `overrides` win over `environ`, and `environ` over the
+    file.
 
     Unknown names in the file and in `environ` become `notes` of the result, since a file for
     another version of Kafka has them.  An unknown name in `overrides` is an error.  Raises
@@ -45,7 +46,9 @@ def is_known(name: str, given: Mapping[str, str] = NOTHING) -> bool:
 
 
 def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
-    """The error message for an unknown setting, with the nearest known name if there is one."""
+    """Return the error message for an unknown setting, with the nearest known name if there is
+    one.
+    """
     from difflib import get_close_matches  # The import takes 3 ms, and only an error needs it.
 
     close = get_close_matches(name, list(known) or [*BrokerConfig.DEFINITIONS, *NAMES], n=1)
@@ -54,7 +57,8 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:
-    """Notes on settings that would have the broker join a KRaft quorum, which kwire does not.
+    """Return notes on settings that would have the broker join a KRaft quorum, which kwire does
+    not.
 
     Raises ConfigError if the node shall be a controller only.
     """

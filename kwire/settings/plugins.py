@@ -55,7 +55,7 @@ def effect_of(owner: str, *, in_file: bool) -> Effect:
 
 
 def owner_of(name: str, given: Mapping[str, str]) -> str | None:
-    """The owner of a plug-in's setting, or None if no plug-in has it.
+    """Return the owner of a plug-in's setting, or None if no plug-in has it.
 
     `given` may hold settings whose values are prefixes.
     """

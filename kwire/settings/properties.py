@@ -12,7 +12,10 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file.  If a name is given twice, the last one wins.  Raises ConfigError."""
+    """Return the settings in a file.
+
+    If a name is given twice, the last one wins.  Raises ConfigError.
+    """
     try:
         text = path.read_text("latin-1")  # Properties.load assumes ISO 8859-1.
     except OSError as problem:
@@ -24,7 +27,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The settings in a text.  Raises ValueError for a malformed `\\uXXXX`."""
+    """Return the settings in a text.  Raises ValueError for a malformed `\\uXXXX`."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         name, value = _split(line)
@@ -33,7 +36,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments and blank lines.  A backslash at its end continues a line."""
+    """Yield the lines without comments and blank lines.
+
+    A backslash at its end continues a line.
+    """
     pending: str | None = None
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:
@@ -57,7 +63,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """(name, value) of a line.  The name ends at the first unescaped `=`, `:` or space."""
+    """Return (name, value) of a line.  The name ends at the first unescaped `=`, `:` or space."""
     position, size = 0, len(line)
     while position < size and line[position] not in "=:" + _SPACE:
         position += 2 if line[position] == "\\" else 1

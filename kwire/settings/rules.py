@@ -79,7 +79,9 @@ GROUP_KINDS = ("consumer", "share", "streams")
 
 
 def _bounds_of(name: str) -> tuple[str | None, str | None]:
-    """The names of the broker settings that bound a group config: (lower, upper), None without."""
+    """Return the names of the broker settings that bound a group config: (lower, upper), None
+    without.
+    """
     kind, _, rest = name.partition(".")
     rest = rest.removeprefix("num.")  # The bound is named group.streams.max.standby.replicas.
     low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
@@ -96,7 +98,9 @@ BOUNDED = {
 def broken_bounds(
     config: BrokerConfig, settings: Settings, name: str, bounds: tuple[str | None, str | None]
 ) -> Iterator[str]:
-    """A message for each bound of `config` that the value of `name` in `settings` violates."""
+    """Yield a message for each bound of `config` that the value of `name` in `settings`
+    violates.
+    """
     low, high = bounds
     if low is not None and number(settings, name) < number(config, low):
         yield f"{name} must be greater than or equal to {low}"

@@ -40,7 +40,10 @@ def _number(value: float) -> str | None:
 
 
 def between_or(low: int, high: int, other: int) -> Validator:
-    """Accepts a range, and one value outside it that means the default of the library."""
+    """Return a validator of numbers from `low` to `high`, or equal to `other`.
+
+    `other` stands for the default of a library, such as a compression level.
+    """
 
     def check(name: str, value: int) -> None:
         if value != other and not low <= value <= high:
@@ -83,7 +86,10 @@ def non_empty(name: str, value: str | None) -> None:
 
 
 def members(*allowed: str, empty: bool = True, nullable: bool = False) -> Validator:
-    """Accepts a list without empty items; if `allowed` is given, only items of it."""
+    """Return a validator of lists without empty items; with `allowed`, only of its items.
+
+    `empty` permits the empty list, `nullable` null.
+    """
 
     def check(name: str, value: Sequence[str] | None) -> None:
         """Raise ConfigError, or InvalidValue for a wrong element, unless the list is allowed."""
@@ -109,7 +115,7 @@ _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 
 
 def throttled_replicas(name: str, value: Sequence[str]) -> None:
-    """Accepts `*` for all replicas, or `partition:broker` pairs."""
+    """Raise InvalidValue unless the value is `*` or a list of `partition:broker`."""
     if list(value) != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(one) for one in value):
         raise InvalidValue(
             name,
@@ -123,7 +129,7 @@ _VOTER = re.compile(r"[0-9]+@\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
 
 
 def quorum_voters(name: str, value: Sequence[str]) -> None:
-    """Accepts `id@host:port` for each KRaft controller."""
+    """Raise ConfigError unless each item is `id@host:port` of a KRaft controller."""
     for voter in value:
         if _VOTER.fullmatch(voter) is None:
             raise ConfigError(
@@ -139,7 +145,10 @@ _DURATION = re.compile(
 
 
 def offset_reset(name: str, value: str) -> None:
-    """Accepts `earliest`, `latest`, or `by_duration:` with an ISO 8601 duration (KIP-932)."""
+    """Raise InvalidValue unless it is `earliest`, `latest` or `by_duration:` and a duration.
+
+    The duration has the form of ISO 8601 (KIP-932).
+    """
     if value in ("earliest", "latest"):
         return
     kind, _, duration = value.partition(":")

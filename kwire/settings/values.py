@@ -40,7 +40,7 @@ _DIGITS_MAX = 19
 
 
 def parse(name: str, text: str | None, kind: ConfigType) -> Value:
-    """The value of a text, trimmed as in Kafka.  Raises InvalidValue.
+    """Return the value of a text, trimmed as in Kafka.  Raises InvalidValue.
 
     Duplicates in a list are dropped.
     """
@@ -67,7 +67,7 @@ _EXPECTED = {ConfigType.BOOLEAN: "Expected value to be either true or false"}
 
 
 def _parse_scalar(text: str, kind: ConfigType) -> bool | int | float | None:
-    """The boolean or number in a text, or None if the text is not of that type."""
+    """Return the boolean or number in a text, or None if the text is not of that type."""
     if kind is ConfigType.BOOLEAN:
         return {"true": True, "false": False}.get(text.lower())
     if kind is ConfigType.DOUBLE:
@@ -86,7 +86,7 @@ def _parse_double(text: str) -> float | None:
 
 
 def text_of(value: Value, kind: ConfigType) -> str | None:
-    """A value in the format of Kafka (ConfigDef.convertToString)."""
+    """Return a value in the format of Kafka (ConfigDef.convertToString)."""
     if value is None:
         return None
     if isinstance(value, tuple):
@@ -99,7 +99,9 @@ def text_of(value: Value, kind: ConfigType) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """A number in the format of Java's Double.toString: with an exponent outside 1e-3 to 1e7."""
+    """Return a number in the format of Java's Double.toString: with an exponent outside 1e-3 to
+    1e7.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -36,7 +36,7 @@ _NO_TIMESTAMP = -1
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """A batch without records: the offsets and the producer's sequence numbers are kept."""
+    """Return a batch without records: the offsets and the producer's sequence numbers are kept."""
     return _assemble(
         header._replace(
             attributes=header.attributes & _EMPTY_KEEPS,
@@ -76,7 +76,9 @@ def with_horizon(
 
 
 def modernized(header: BatchHeader, kept: list[Record], horizon_ms: int | None) -> bytearray:
-    """The kept records (at least one) of a message of magic 0 or 1, as a batch of magic 2."""
+    """Return the kept records (at least one) of a message of magic 0 or 1, as a batch of magic
+    2.
+    """
     stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build(
         kept,

@@ -37,7 +37,7 @@ _NOTHING = b""
 
 
 def records_of(data: bytes, at: int, header: BatchHeader) -> tuple[bytes, int, int]:
-    """The decompressed records of the batch of magic 2 at `at`: (bytes, start, end)."""
+    """Return the decompressed records of the batch of magic 2 at `at`: (bytes, start, end)."""
     check_crc(data, at, header)
     if header.compression is Compression.NONE:
         return data, at + HEADER_SIZE, at + header.size_bytes
@@ -75,10 +75,10 @@ class BatchFilter:
     def apply(
         self, data: bytes, at: int, header: BatchHeader, *, legacy_deletes_stay: bool = True
     ) -> Bytes:
-        """What is to be written for the batch at `at`; empty if that is nothing.
+        """Return what is to be written for the batch at `at`; empty if that is nothing.
 
-        `legacy_deletes_stay` is for tombstones of magic 0 and 1, which know no horizon.
-        CorruptBatch if it cannot be read where it has to be.
+        `legacy_deletes_stay` keeps tombstones of magic 0 and 1, which have no delete horizon.
+        Raises CorruptBatch if the batch has to be read and cannot be.
         """
         if header.magic < 2:
             return self._legacy(data, at, header, legacy_deletes_stay=legacy_deletes_stay)
@@ -96,7 +96,7 @@ class BatchFilter:
         return header.last_offset + 1 == self._upper_bound or self._is_last_of_producer(header)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether only this batch has the producer's last sequence number or epoch."""
+        """Return whether only this batch has the producer's last sequence number or epoch."""
         last = self._producers.get(header.producer_id)
         if last is None or header.producer_id < 0:
             return False
@@ -154,7 +154,7 @@ class BatchFilter:
         return batch_edit.reduced(header, inner, kept)
 
     def _by_offset(self, data: bytes, at: int, header: BatchHeader) -> Bytes | None:
-        """The filtered batch, by offsets only; None if the offsets of the batch have gaps.
+        """Return the filtered batch, by offsets only; None if the offsets of the batch have gaps.
 
         If the number of records fits, but not their deltas, the batch is kept whole, because its
         offsets are unknown.  No broker accepts such a batch.
@@ -174,7 +174,7 @@ class BatchFilter:
         return batch_edit.reduced(header, inner, kept)
 
     def _is_untouched(self, inner: bytes, start: int, end: int, header: BatchHeader) -> bool:
-        """Whether no key of the batch was written again: the fast path for clean batches."""
+        """Return whether no key of the batch was written again: the fast path for clean batches."""
         if header.last_offset >= self._offsets.first_offset:
             return False
         found = scan_keys(inner, start, end, header)

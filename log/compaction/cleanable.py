@@ -38,7 +38,7 @@ class Cleanable:
 
 
 def examine(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
-    """The cleanable part of a log.  Raises OSError or CorruptBatch if it cannot be read."""
+    """Return the cleanable part of a log.  Raises OSError or CorruptBatch if it cannot be read."""
     first_dirty = _first_dirty(log)
     limit = max(first_dirty, _first_uncleanable(log, first_dirty, high_watermark, now_ms))
     upper_bound = _segment_start(log, limit)
@@ -54,7 +54,7 @@ def examine(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
 
 
 def _first_dirty(log: Log) -> int:
-    """The end of the last cleaning; the log start if the log no longer has that offset."""
+    """Return the end of the last cleaning; the log start if the log no longer has that offset."""
     checkpoint = log.first_dirty_offset
     start = log.log_start_offset
     if checkpoint is None:
@@ -68,7 +68,7 @@ def _first_dirty(log: Log) -> int:
 
 
 def _first_uncleanable(log: Log, first_dirty: int, high_watermark: int, now_ms: int) -> int:
-    """The first offset that is unstable, not on disk, in the active segment, or too young.
+    """Return the first offset that is unstable, not on disk, in the active segment, or too young.
 
     Kafka does not require durability.  kwire's recovery drops segments above a gap unless they are
     known to be on disk, so only durable segments are compacted.
@@ -107,7 +107,7 @@ def _dirty(log: Log, first_dirty: int, upper_bound: int) -> list[Segment]:
 
 
 def _is_overdue(log: Log, first_dirty: int, now_ms: int) -> bool:
-    """Whether the oldest dirty segment began longer than `max.compaction.lag.ms` ago."""
+    """Return whether the oldest dirty segment began longer than `max.compaction.lag.ms` ago."""
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= now_ms:
         return False  # the default is "never": nothing is read for it

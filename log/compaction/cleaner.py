@@ -48,7 +48,7 @@ class Cleaner:
     def grab(
         self, now_ms: int, settings: CleanerSettings, high_watermark_of: Callable[[Log], int]
     ) -> CleaningRound | None:
-        """A round over the dirtiest log that is due, or None.  `finished` has to follow."""
+        """Return a round over the dirtiest log that is due, or None.  `finished` has to follow."""
         parts = [
             self._examine(log, high_watermark_of(log), now_ms)
             for log in list(self._dirs.logs.values())  # a disk that fails takes some of them away

@@ -37,7 +37,7 @@ def short_key(key: bytes) -> bytes:
 
 
 def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys:
-    """The keys of the records in `data[pos:end]`; records without a key are left out.
+    """Return the keys of the records in `data[pos:end]`; records without a key are left out.
 
     If there are as many records as offsets, the n-th record is assumed to have the n-th offset.
     The broker has checked that, and `picked` checks it again.  Raises CorruptBatch if the records
@@ -57,7 +57,7 @@ def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys
 def _scan_numbered(  # noqa: C901 - the hot loop, short varints in line: calls would halve its speed
     data: bytes, pos: int, end: int, header: BatchHeader
 ) -> BatchKeys | None:
-    """None if a record has no key."""
+    """Return the keys of records with offset deltas 0, 1, 2...; None if a record has no key."""
     keys: list[bytes] = []
     add_key = keys.append
     has_nulls = False
@@ -127,7 +127,7 @@ class ScannedRecord(NamedTuple):
 
 
 def entry_at(data: bytes, start: int) -> ScannedRecord:
-    """The record at `start`.  IndexError or CorruptBatch if there is none."""
+    """Return the record at `start`.  Raises IndexError or CorruptBatch if there is none."""
     size, pos = read_varint(data, start)
     end = pos + size
     timestamp_delta, rest = read_varlong(data, pos + 1)
@@ -143,7 +143,7 @@ def entry_at(data: bytes, start: int) -> ScannedRecord:
 
 
 def entries(data: bytes, pos: int, end: int, count: int) -> list[ScannedRecord]:
-    """The `count` records that fill `data[pos:end]`."""
+    """Return the `count` records that fill `data[pos:end]`."""
     found = []
     try:
         for _ in range(count):
@@ -158,7 +158,7 @@ def entries(data: bytes, pos: int, end: int, count: int) -> list[ScannedRecord]:
 
 
 def _plain_entry(data: bytes, start: int, delta: int) -> ScannedRecord | None:
-    """The fast path for the record at `start`, without its key; None if it does not apply.
+    """Return the record at `start` without its key, by a fast path; None if that does not apply.
 
     It applies to a record with this delta and short varints.  The record is assumed to have a
     value, because `picked` is not called for batches with tombstones.
@@ -179,7 +179,7 @@ def _plain_entry(data: bytes, start: int, delta: int) -> ScannedRecord | None:
 
 
 def picked(data: bytes, pos: int, deltas: list[int]) -> list[ScannedRecord] | None:
-    """The records of these offset deltas, ascending, where the n-th record has delta n.
+    """Return the records of these offset deltas, ascending, where the n-th record has delta n.
 
     The others are passed over by their sizes alone.  None if a record's delta is another one.  The
     batch must have no null values; keys are not given.

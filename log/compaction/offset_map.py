@@ -60,9 +60,9 @@ class OffsetMap:
         return len(self.keys)
 
     def has_room_for(self, more: int) -> bool:
-        """Whether so many more keys fit, even if all are new and of the largest size.
+        """Return whether so many more keys fit, even if all are new and of the largest size.
 
-        An empty map takes anything: a pass must get somewhere.
+        An empty map has room for any number, so that each pass cleans at least one batch.
         """
         have = len(self.keys)
         if not have:
@@ -112,7 +112,9 @@ class OffsetMap:
         self._live.reverse()
 
     def decides_by_offset(self, base_offset: int, last_offset: int) -> bool:
-        """Whether `live` alone decides on a batch: all of it is in the map, without tombstones."""
+        """Return whether `live` alone decides on a batch: all of it is in the map, without
+        tombstones.
+        """
         return (
             base_offset >= self.first_offset
             and last_offset < self.end_offset
@@ -126,7 +128,9 @@ class OffsetMap:
         return live[first : bisect_right(live, last_offset, first)]
 
     def is_last(self, key: bytes | None, offset: int) -> bool:
-        """Whether the record is the last of its (short) key; False for a record without a key."""
+        """Return whether the record is the last of its (short) key; False for a record without a
+        key.
+        """
         if offset >= self.end_offset:
             return True
         if offset >= self.first_offset:

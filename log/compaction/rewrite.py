@@ -86,7 +86,9 @@ class _Rewriting:
     # Groups
 
     def _groups(self, bases: list[int]) -> Iterator[list[int]]:
-        """Groups of neighbours that fit into one segment, by bytes, index bytes and offsets."""
+        """Yield groups of neighbours that fit into one segment, by bytes, index bytes and
+        offsets.
+        """
         index_max = self.task.segment_index_bytes
         group: list[int] = []
         total = (0, 0, 0)
@@ -169,7 +171,9 @@ def note_keys(task: CleaningTask, source: CleaningSource, offsets: OffsetMap) ->
 
 
 def aborted_batches(task: CleaningTask, source: CleaningSource, bases: list[int]) -> set[int]:
-    """The base offsets of the batches in these segments that belong to aborted transactions."""
+    """Return the base offsets of the batches in these segments that belong to aborted
+    transactions.
+    """
     transactions = CleanedTransactions()
     found = set()
     for base in bases:

@@ -69,7 +69,8 @@ class CleaningRound:
         return f"Round({self.log!r}, {self._part.first_dirty}..{self._part.upper_bound})"
 
     def jobs(self) -> Generator[Job, None, None]:
-        """The jobs of the round: the caller runs each in a thread, and finishes it on the loop.
+        """Yield the jobs of the round: the caller runs each in a thread, and finishes it on the
+        loop.
 
         A disk error, a dead worker or a corrupt log ends the round, and is in `failure`.
         """

@@ -75,9 +75,10 @@ class CleaningSource:
         return self.path(base_offset).stat().st_mtime_ns
 
     def batches(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        """Each batch of a segment: bytes with the whole batch, its position in them, its header.
+        """Yield each batch of a segment: bytes with the whole batch, its position in them, its
+        header.
 
-        FileNotFoundError if the segment was removed, CorruptBatch if it has other content.
+        Raises FileNotFoundError if the segment was removed, CorruptBatch for other content.
         """
         file = self._files.open_existing(self.path(base_offset))
         size_bytes = self._sizes[base_offset]
@@ -115,7 +116,7 @@ class CleaningSource:
                 yield window, at, header
 
     def _window_starts(self, file: OpenFile, size_bytes: int) -> array[int]:
-        """The positions of batches about one window apart, with the first batch."""
+        """Return the positions of batches about one window apart, with the first batch."""
         starts = array("q")
         due = 0
         for position, _ in scan.headers(self._files, file, 0, size_bytes, scan.WINDOW_BYTES_MAX):
@@ -131,7 +132,7 @@ class CleaningSource:
         return window
 
     def aborted(self, base_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap these offsets, from all indexes.
+        """Return the aborted transactions that overlap these offsets, from all indexes.
 
         `base_offset` may lie within a segment: the cleaner may have stopped there the last time.
         """

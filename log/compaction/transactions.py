@@ -49,7 +49,7 @@ class CleanedTransactions:
             self._ongoing.setdefault(aborted.producer_id, _Ongoing(aborted))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the records of a data batch were aborted."""
+        """Return whether the records of a data batch were aborted."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -61,7 +61,9 @@ class CleanedTransactions:
         return True
 
     def is_empty(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
-        """Whether no record is left of the transaction that a control batch with a record ends."""
+        """Return whether no record is left of the transaction that a control batch with a record
+        ends.
+        """
         self._begin(header.last_offset)
         if marker is None:
             return False  # a control record of another kind

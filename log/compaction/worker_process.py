@@ -96,7 +96,10 @@ class InThread:
 
 
 def start(files: Files) -> Worker:
-    """A worker process, or a thread if none can be started.  It blocks for some milliseconds."""
+    """Return a worker process, or a thread if none can be started.
+
+    It blocks for some milliseconds.
+    """
     try:
         return WorkerProcess()
     except OSError as error:

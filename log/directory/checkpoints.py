@@ -40,7 +40,7 @@ def encode(lines: Iterable[str]) -> bytes:
 
 
 def decode(data: bytes, fields: int) -> list[list[str]]:
-    """The entries, with `fields` fields each.  Raises CorruptFile for any other content.
+    """Return the entries, with `fields` fields each.  Raises CorruptFile for any other content.
 
     An empty file has none: Kafka makes its checkpoints so before it first writes them.
     """
@@ -62,7 +62,7 @@ def decode(data: bytes, fields: int) -> list[list[str]]:
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
-    """(topic, partition) -> offset; empty when the file is not there.  CorruptFile if it is bad."""
+    """Return the offset of each (topic, partition), empty without a file; raises CorruptFile."""
     try:
         data = files.read(path)
     except FileNotFoundError:

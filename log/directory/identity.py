@@ -52,8 +52,8 @@ def settle(
     """Check or write `meta.properties` in all directories; returns the cluster id.
 
     `remembered` is the cluster id in kwire's own metadata, `new_cluster_id` is for a first start.
-    LogDirError if a directory belongs to another node or to another cluster than the others, or if
-    its file is invalid and the cluster id is not known from elsewhere.
+    Raises LogDirError if a directory belongs to another node or to another cluster than the others,
+    or if its file is invalid and the cluster id is not known from elsewhere.
     """
     found = [_look(directory) for directory in directories]
     _check_node(found, node_id)

@@ -233,7 +233,7 @@ def _change(state: KraftPartition, record: PartitionChangeRecord) -> None:
 
 
 def read(folder: Path, files: Files) -> KraftMetadata:
-    """The metadata of the log in `folder`.
+    """Return the metadata of the log in `folder`.
 
     Raises OSError.  If the log is damaged, the metadata are those before the damage, and a
     warning is logged.
@@ -249,7 +249,7 @@ def read(folder: Path, files: Files) -> KraftMetadata:
 
 
 def fingerprint(folder: Path) -> str:
-    """A text that changes with every append: the names and sizes of the log's files."""
+    """Return a text that changes with every append: the names and sizes of the log's files."""
     with os.scandir(folder) as entries:
         sizes = sorted(
             (entry.name, entry.stat().st_size)
@@ -260,7 +260,10 @@ def fingerprint(folder: Path) -> str:
 
 
 def _voters(folder: Path) -> set[int]:
-    """The voters in `quorum-state`.  Its version 1 names none, because the log names them."""
+    """Return the voters in `quorum-state`.
+
+    Its version 1 names none, because the log names them.
+    """
     try:
         state = json.loads((folder / QUORUM_STATE).read_bytes())
         return {int(voter["voterId"]) for voter in state.get("currentVoters", ())}
@@ -272,7 +275,7 @@ def _voters(folder: Path) -> set[int]:
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The newest checkpoint and the segments after it, each with the offset to read from."""
+    """Yield the newest checkpoint and the segments after it, each with the offset to read from."""
     listed = sorted(os.listdir(folder))
     snapshots = [name for name in listed if _CHECKPOINT.fullmatch(name)]
     bases = [name for name in listed if name.endswith(names.LOG)]

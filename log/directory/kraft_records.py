@@ -67,7 +67,7 @@ class Registration(NamedTuple):
 
 
 def decode(value: bytes) -> tuple[int, Message | Registration | None]:
-    """The type of a record, and the record, or None if its type is not used here.
+    """Return the type of a record, and the record, or None if its type is not used here.
 
     Raises DecodeError, IndexError or struct.error.
     """

@@ -58,7 +58,7 @@ class FolderLock:
 
 
 def holder_of(descriptor: int) -> int | None:
-    """The id of the process that holds the lock on this open file.
+    """Return the id of the process that holds the lock on this open file.
 
     None if it cannot be known: it was released meanwhile, or its holder is in another PID
     namespace or on another machine.

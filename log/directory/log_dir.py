@@ -54,7 +54,7 @@ def new_unique() -> str:
 
 
 def delete_folder(topic: str, partition: int, unique: str | None = None) -> str:
-    """The new name of a deleted partition's folder, which no partition can have.
+    """Return the new name of a deleted partition's folder, which no partition can have.
 
     `<topic>-<partition>.<32 hex digits>-delete`; the topic is cut if the name would be too long.
     """
@@ -63,7 +63,7 @@ def delete_folder(topic: str, partition: int, unique: str | None = None) -> str:
 
 
 def stray_folder(topic: str, partition: int) -> str:
-    """The new name of a folder that belongs to no current partition, and is kept.
+    """Return the new name of a folder that belongs to no current partition, and is kept.
 
     As in Apache Kafka: `<topic>-<partition>.<32 hex digits>-stray`.
     """
@@ -133,7 +133,7 @@ class LogDir:
     # Clean stop
 
     def take_clean_shutdown(self) -> bool:
-        """Whether the last owner stopped cleanly; removes the marker.
+        """Return whether the last owner stopped cleanly; removes the marker.
 
         It is removed at once: a process that dies while loading has not stopped cleanly.
         """
@@ -150,7 +150,9 @@ class LogDir:
     # Checkpoints
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint; empty if it is broken, which makes recovery longer."""
+        """Return the offsets in a checkpoint; empty if it is broken, which makes recovery
+        longer.
+        """
         try:
             return checkpoints.read_offsets(self.files, self.path / name)
         except CorruptFile as error:
@@ -163,7 +165,7 @@ class LogDir:
     def checkpoint_writer(
         self, name: str, offsets: Mapping[TopicPartition, int]
     ) -> Callable[[], None]:
-        """A function that writes a checkpoint in any thread.
+        """Return a function that writes a checkpoint in any thread.
 
         An older function, if it runs later, does not overwrite the newer content.
         """
@@ -191,7 +193,8 @@ class LogDir:
             self._departed.setdefault(name, {})[key] = number
 
     def outdated(self, key: TopicPartition | None = None) -> list[str]:
-        """The checkpoints that may have a line for the departed log `key`, or for any such log.
+        """Return the checkpoints that may have a line for the departed log `key`, or for any such
+        log.
 
         A checkpoint whose content was made after the departure has no such line once it is written.
         """

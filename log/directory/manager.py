@@ -218,7 +218,7 @@ class LogManager:
                 directory.departed(key, [name])
 
     def _partition_in(self, path: Path) -> TopicPartition | None:
-        """The partition whose log a folder has; None for other folders."""
+        """Return the partition whose log a folder has; None for other folders."""
         name = path.name
         if name.endswith(log_dir.DELETE_SUFFIX):
             due_ms = self.clock() + self.defaults.file_delete_delay_ms
@@ -355,7 +355,7 @@ class LogManager:
     def maintain(
         self, now_ms: int, high_watermark_of: Callable[[Log], int] = _log_end_offset
     ) -> list[Job]:
-        """The retention, removals, flushes and checkpoints that are due at `now_ms`.
+        """Return jobs for the removals, flushes and checkpoints that are due at `now_ms`.
 
         Steps that cannot block are done at once.  The caller runs each job in a thread, and then
         calls its `finish` on the loop; `job.run_all` does both without a thread.

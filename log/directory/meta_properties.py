@@ -38,7 +38,10 @@ class MetaProperties:
 
 
 def read(files: Files, directory: Path) -> MetaProperties | None:
-    """The identity, None without a file.  Raises LogDirError if the file cannot be parsed."""
+    """Return the identity, None without a file.
+
+    Raises LogDirError if the file cannot be parsed.
+    """
     path = directory / FILE_NAME
     try:
         text = files.read(path).decode("latin-1")
@@ -55,7 +58,10 @@ def read(files: Files, directory: Path) -> MetaProperties | None:
 
 
 def _understood(fields: Mapping[str, str]) -> MetaProperties:
-    """A file without a version is of version 0, which had no cluster before Kafka 0.10.1."""
+    """Return the properties in the fields; raises ValueError if one is missing or wrong.
+
+    A file without a version is of version 0, which had no cluster id before Kafka 0.10.1.
+    """
     version = int(fields.get("version", "0"))
     if version not in _NODE_ID_KEYS:
         raise ValueError(f"version {version}")

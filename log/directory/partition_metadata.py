@@ -25,7 +25,7 @@ def new_directory_id() -> str:
 
 
 def read(files: Files, directory: Path) -> bytes | None:
-    """The topic id, None when the file is not there.  CorruptFile if it is bad."""
+    """Return the topic id, None if the file does not exist; raises CorruptFile."""
     path = directory / FILE_NAME
     try:
         lines = files.read(path).decode().splitlines()

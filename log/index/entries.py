@@ -90,7 +90,7 @@ class Index:
         self._saved = -1  # the file may hold old ones, even when no new ones come
 
     def floor(self, key: int) -> int:
-        """The number of the last entry whose key is at most `key`; -1 if there is none."""
+        """Return the number of the last entry whose key is at most `key`; -1 if there is none."""
         data = self.data
         size = self.entry.size
         unpack = self._key.unpack_from

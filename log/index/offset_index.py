@@ -53,7 +53,8 @@ class OffsetIndex(Index):
         return self.at(count - 1) if count else (self.base_offset, 0)
 
     def upper_bound(self, position: int, size_bytes: int) -> int | None:
-        """An offset above all batches in `size_bytes` from `position`, or None if no entry follows.
+        """Return an offset above all batches in `size_bytes` from `position`, or None if no entry
+        follows.
 
         It is the offset of the first entry at or after their end, so it may be too large.
         """

@@ -80,7 +80,7 @@ class TxnIndex:
         return self._entries
 
     def valid(self) -> bool:
-        """Kafka's check when a segment is loaded: whole entries, within the segment, in order."""
+        """Whether the file passes Kafka's check at load: entries are whole, in bounds, in order."""
         if not self.exists:
             return True
         data = self._files.read(self.path)
@@ -115,7 +115,9 @@ class TxnIndex:
             _logger.warning("%s will be written later: %s", self.path, error)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Entries that overlap [from_offset, to_offset), and True if no later segment has any."""
+        """Return entries that overlap [from_offset, to_offset), and True if no later segment has
+        any.
+        """
         found = []
         for entry in self.entries:
             if entry.last_offset >= from_offset and entry.first_offset < to_offset:

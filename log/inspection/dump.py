@@ -36,7 +36,8 @@ _FILES = Files()
 
 
 def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
-    """The entries of a file in order; with `of_record`, also each batch's records after the batch.
+    """Return the entries of a file in order; with `of_record`, also each batch's records after the
+    batch.
 
     Raises CorruptFile if the file is of an unknown kind or damaged.
     """
@@ -55,7 +56,7 @@ def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
 
 
 def is_readable(path: Path) -> bool:
-    """Whether `entries` can read a file of this name."""
+    """Return whether `entries` can read a file of this name."""
     return path.is_file() and (
         (path.suffix == names.LOG and names.offset_of_file_name(path.name) is not None)
         or path.suffix in _BY_SUFFIX

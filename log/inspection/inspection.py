@@ -202,7 +202,7 @@ class Inspector:
         self.records += count
 
     def _note_producer(self, header: BatchHeader, batch: memoryview) -> AbortedTxn | None:
-        """The transaction that the batch aborted, or None."""
+        """Return the transaction that the batch aborted, or None."""
         if header.producer_id < 0:
             return None
         try:
@@ -269,7 +269,7 @@ class Inspector:
 
 
 def partition_folders(directory: Path) -> list[Path]:
-    """The folders of partitions in a log directory, without deleted ones.
+    """Return the folders of partitions in a log directory, without deleted ones.
 
     A folder with a meta.properties is another log directory (`broker-N`) and not a partition's.
     """

@@ -80,7 +80,9 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def find(self, epoch: int, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
-        """The written batch with exactly these sequence numbers, if it is among the last ones."""
+        """Return the written batch with exactly these sequence numbers, if it is among the last
+        ones.
+        """
         if epoch != self.epoch:
             return None
         for batch in self.batches:

@@ -28,7 +28,7 @@ class RefusedBatch(NamedTuple):
     refused_ms: int
 
     def is_awaited_before(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
-        """Whether this batch has to be written before the batch with `header`."""
+        """Return whether this batch has to be written before the batch with `header`."""
         ahead = (header.base_sequence - self.sequence) % SEQUENCE_RANGE
         if header.producer_epoch != self.epoch or not 0 < ahead < SEQUENCE_RANGE // 2:
             return False

@@ -53,7 +53,7 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerEntry]:
-    """CorruptFile unless every byte is as it was written."""
+    """Return the producers of a snapshot file; raises CorruptFile if any byte is not as written."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise CorruptFile("a producer snapshot is cut short")
     version, crc = _HEADER.unpack_from(data)

@@ -103,7 +103,8 @@ class ProducerState:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> Verification | None:
-        """The argument for `Log.append` once the transaction coordinator has agreed (KIP-890).
+        """Return the argument for `Log.append` once the transaction coordinator has agreed
+        (KIP-890).
 
         None if the producer's transaction has batches here already: it needs no verification.
         """
@@ -121,7 +122,8 @@ class ProducerState:
     def entry_in_sequence(
         self, header: BatchHeader, origin: Origin, verification: Verification | None
     ) -> ProducerEntry | None:
-        """The producer's entry if this is its next batch, which `check` would accept; else None.
+        """Return the producer's entry if this is its next batch, which `check` would accept; else
+        None.
 
         The batch is outside of transactions, in the open transaction, or the first of a transaction
         that its coordinator has just verified.  None does not mean that `check` refuses the batch.
@@ -150,7 +152,7 @@ class ProducerState:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> WrittenBatch | None:
-        """The written batch that this one duplicates, or None if this one may be written.
+        """Return the written batch that this one duplicates, or None if this one may be written.
 
         `marker` is the content of a control batch.  Raises LogError if the batch is refused.
         """
@@ -345,7 +347,9 @@ class ProducerState:
     # Offsets
 
     def first_unstable_offset(self) -> int | None:
-        """The first offset of all transactions that are open or whose marker is not replicated."""
+        """Return the first offset of all transactions that are open or whose marker is not
+        replicated.
+        """
         first = next(iter(self.ongoing), None)
         if self.unreplicated:
             unreplicated = min(self.unreplicated)

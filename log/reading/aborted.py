@@ -74,7 +74,7 @@ def _fits(segments: Segments, segment: Segment, entry: AbortedTxn, *, compacted:
 
 
 def _begins(segments: Segments, offset: int, producer_id: int | None, *, compacted: bool) -> bool:
-    """Whether a transactional batch of that producer (None: of any) begins at `offset`."""
+    """Return whether a transactional batch of that producer (None: of any) begins at `offset`."""
     header = segments.batch_at(offset) if offset >= 0 else None
     if header is None or header.base_offset > offset:
         may_be_gone = compacted or offset < segments.first.base_offset
@@ -88,7 +88,9 @@ def _begins(segments: Segments, offset: int, producer_id: int | None, *, compact
 
 
 def _rebuilt(segments: Segments, segment: Segment, producers: ProducerState) -> list[AbortedTxn]:
-    """The index entries of `segment`, from a replay of the log behind the state of `producers`."""
+    """Return the index entries of `segment`, from a replay of the log behind the state of
+    `producers`.
+    """
     entries = []
     for replayed in segments.between(producers.end_offset, segment.base_offset + 1):
         for position, header in replayed.headers():
@@ -102,7 +104,9 @@ def _rebuilt(segments: Segments, segment: Segment, producers: ProducerState) -> 
 def _state_before(
     segments: Segments, snapshots: ProducerSnapshots, offset: int, expiration_ms: int
 ) -> ProducerState:
-    """The producer state of the newest valid snapshot at or before `offset`; else an empty one."""
+    """Return the producer state of the newest valid snapshot at or before `offset`; else an empty
+    one.
+    """
     producers = ProducerState(expiration_ms)
     for taken in sorted(snapshots.offsets, reverse=True):
         if taken <= offset:

@@ -48,7 +48,7 @@ class ColdLookup:
 
 
 def cold_lookup(segment: Segment, offset: int) -> ColdLookup | None:
-    """The cold lookup of `offset` in `segment`; None if all its bytes are in memory."""
+    """Return the cold lookup of `offset` in `segment`; None if all its bytes are in memory."""
     file = segment.file
     if file is not None and segment.offset_index.is_loaded:
         _, position = segment.offset_index.lookup(offset)

@@ -52,7 +52,7 @@ def _check_epochs(log: Log) -> None:
 
 
 def aborted_transactions(log: Log, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
-    """(producer id, first offset) of the aborted transactions that overlap the range."""
+    """Return (producer id, first offset) of the aborted transactions that overlap the range."""
     found: list[tuple[int, int]] = []
     try:
         for segment in log.segments.from_floor(from_offset):
@@ -68,7 +68,7 @@ def aborted_transactions(log: Log, from_offset: int, to_offset: int) -> list[tup
 
 
 def aborted_in(log: Log, region: Region) -> list[tuple[int, int]]:
-    """The aborted transactions in `region`, for a read_committed consumer.
+    """Return the aborted transactions in `region`, for a read_committed consumer.
 
     The offset index gives an upper bound of the region's end, a few batches too high, so the result
     may have a transaction too many; Apache Kafka's has it too.

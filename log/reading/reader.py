@@ -35,7 +35,7 @@ class Reader:
     def region(
         self, offset: int, end: int, max_bytes: int, max_offset: int, min_one_batch: bool
     ) -> Region | None:
-        """The region from `offset` on in a log that ends at `end`; see `Log.read`.
+        """Return the region from `offset` on in a log that ends at `end`; see `Log.read`.
 
         Raises OSError, CorruptBatch.
         """
@@ -65,7 +65,7 @@ class Reader:
     def _cut(
         self, segment: Segment, position: int, size: int, max_bytes: int, min_one_batch: bool
     ) -> int:
-        """The size of a region of `size` bytes that is limited to `max_bytes`."""
+        """Return the size of a region of `size` bytes that is limited to `max_bytes`."""
         if max_bytes <= 0 and not min_one_batch:
             return 0
         head = read_exactly(self._files, segment.open(), position + LENGTH_POS, 4)
@@ -75,7 +75,9 @@ class Reader:
         return first_batch if min_one_batch else 0
 
     def cold_lookup(self, offset: int) -> ColdLookup | None:
-        """What a thread has to read before `region` from `offset`; None if all is in memory."""
+        """Return what a thread has to read before `region` from `offset`; None if all is in
+        memory.
+        """
         segment = self._segments.active
         place = self.positions.get(offset)
         if place is not None:
@@ -104,7 +106,7 @@ class Reader:
         self.positions[offset] = segment, position
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the first batch that ends at or after `offset`."""
+        """Return the segment and position of the first batch that ends at or after `offset`."""
         for segment in self._segments.from_floor(offset):
             if segment.base_offset >= offset:
                 if segment.size_bytes:
@@ -114,7 +116,7 @@ class Reader:
         return None
 
     def _position_of(self, segment: Segment, max_offset: int) -> int:
-        """The position in `segment` at which the readable batches end."""
+        """Return the position in `segment` at which the readable batches end."""
         place = self.positions.get(max_offset)
         if place is None:
             floor = self._segments.floor(max_offset)

@@ -58,7 +58,7 @@ class Region:
 
 
 def read_exactly(files: Files, file: OpenFile, position: int, size_bytes: int) -> bytes:
-    """`size_bytes` at `position`, fewer only at the end of the file."""
+    """Return `size_bytes` at `position`, fewer only at the end of the file."""
     data = files.pread(file.fd, size_bytes, position)
     while len(data) < size_bytes:  # one pread gives at most 2 GiB
         more = files.pread(file.fd, size_bytes - len(data), position + len(data))

@@ -27,7 +27,7 @@ _scratch = [bytearray(1)]
 
 
 def is_resident(fd: int, position: int, size_bytes: int) -> bool:
-    """Whether the bytes are in memory, by a check every PROBE_EVERY_BYTES.
+    """Return whether the bytes are in memory, by a check every PROBE_EVERY_BYTES.
 
     Always True if the system or the file system has no RWF_NOWAIT.
     """

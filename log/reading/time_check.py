@@ -18,7 +18,7 @@ as long as timestamps never go back, the batch just before a wrong entry shows t
 
 
 def holds(segment: Segment, number: int) -> bool:
-    """Whether entry `number`, counted from 0, fits the batches."""
+    """Return whether entry `number`, counted from 0, fits the batches."""
     index = segment.time_index
     timestamp, offset = index.at(number)
     before_timestamp, before = index.at(number - 1) if number else (-1, segment.base_offset)
@@ -33,7 +33,9 @@ def holds(segment: Segment, number: int) -> bool:
 
 
 def _start(segment: Segment, before: int, offset: int) -> int:
-    """The position at which the check begins: that of the previous entry, or a nearer one."""
+    """Return the position at which the check begins: that of the previous entry, or a nearer
+    one.
+    """
     start, end = segment.floor_position(before), segment.floor_position(offset)
     if end - start <= WALKED_BYTES_MAX:
         return start

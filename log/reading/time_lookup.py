@@ -21,7 +21,7 @@ class TimestampOffset(NamedTuple):
 
 
 def first_at_or_after(segments: Segments, timestamp: int, start: int) -> TimestampOffset | None:
-    """The first record from offset `start` on whose timestamp is at least `timestamp`.
+    """Return the first record from offset `start` on whose timestamp is at least `timestamp`.
 
     As in Kafka only the first segment is searched whose largest timestamp is large enough.
     """
@@ -57,7 +57,7 @@ def _first_in_batch(
 
 
 def largest(segments: Segments) -> TimestampOffset | None:
-    """The first record of the log with the largest timestamp."""
+    """Return the first record of the log with the largest timestamp."""
     best: Segment | None = None
     for segment in segments:
         if segment.size_bytes and (best is None or segment.max_timestamp > best.max_timestamp):
@@ -72,7 +72,9 @@ def largest(segments: Segments) -> TimestampOffset | None:
 
 
 def _largest_in_batch(segment: Segment, position: int, header: BatchHeader) -> TimestampOffset:
-    """The first record with the batch's largest timestamp (a header may have claimed more)."""
+    """Return the first record with the batch's largest timestamp (a header may have claimed
+    more).
+    """
     data = read_exactly(segment.files, segment.open(), position, header.size_bytes)
     found = max(records(data), key=lambda record: record.timestamp, default=None)
     if found is None:  # compaction has emptied the batch

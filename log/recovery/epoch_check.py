@@ -71,7 +71,7 @@ def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: in
 
 
 def _covers(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) -> bool:
-    """Whether the epochs of the first and the last batch have entries."""
+    """Return whether the epochs of the first and the last batch have entries."""
     first = segments.batch_at(start)
     if first is None or not agrees(epochs, segments.batch_at(end - 1)):
         return first is None
@@ -87,7 +87,7 @@ def _fits(
     first: int,
     following: int,
 ) -> bool:
-    """Whether `epoch` begins at `first`, and the next one at `following`."""
+    """Return whether `epoch` begins at `first`, and the next one at `following`."""
     batch = segments.batch_at(first)
     if batch is None or batch.base_offset >= following:
         return True  # no batch of that epoch is left

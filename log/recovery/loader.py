@@ -115,7 +115,7 @@ def load(
 
 
 def _topic_id(files: Files, directory: Path, expected: bytes, *, flushed: bool) -> bytes:
-    """The topic id in the folder; writes `expected` if there is none.
+    """Return the topic id in the folder; writes `expected` if there is none.
 
     `partition.metadata` is on disk after the log's first flush (`flushed`).  Before that a power
     cut may damage it, so a damaged file is then written again.
@@ -275,7 +275,9 @@ class _Loader:
     # State
 
     def open_cleanly(self) -> int | None:
-        """The log end offset, without a scan; None if a clean stop cannot have left these files."""
+        """Return the log end offset, without a scan; None if a clean stop cannot have left these
+        files.
+        """
         try:
             if not all(segment.txn_index.valid() for segment in self.segments):
                 raise CorruptFile("a transaction index is not in order")
@@ -371,7 +373,8 @@ class _Loader:
         return end
 
     def _knows_producers(self, end: int) -> bool:
-        """Whether the scan has read all batches up to `end`, so that the producer state is right.
+        """Return whether the scan has read all batches up to `end`, so that the producer state is
+        right.
 
         It has not if records before the log start offset are still in the first segment.
         """
@@ -400,7 +403,7 @@ class _Loader:
                 return
 
     def _is_gap(self, base_offset: int) -> bool:
-        """Whether the end of the previous segment is lost.
+        """Return whether the end of the previous segment is lost.
 
         A power cut may remove the end of a segment that was never flushed, just behind a batch, and
         leave the next segment whole.  Apache Kafka would continue behind the gap.  Only compaction

@@ -22,7 +22,7 @@ WINDOW_BYTES_MAX = 1024 * 1024
 def headers(
     files: Files, file: OpenFile, position: int, end: int, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from `position`, where one starts, to `end`.
+    """Yield position and header of each batch from `position`, where one starts, to `end`.
 
     Stops before a batch that does not end at or before `end`.  Raises CorruptBatch for an invalid
     header.

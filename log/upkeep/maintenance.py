@@ -103,7 +103,7 @@ class Maintenance:
         return jobs + self._checkpoints(now_ms)
 
     def _to_look_at(self) -> list[Log]:
-        """The served logs that have changed, or have work at a later time."""
+        """Return the served logs that have changed, or have work at a later time."""
         changed, served = self._dirs.changed, self._dirs.logs
         if changed:
             self._stale |= _OF_ALL_LOGS
@@ -115,7 +115,7 @@ class Maintenance:
     # Flushing
 
     def flush_job(self, log: Log, now_ms: int) -> Job | None:
-        """A job that flushes a log; None if nothing is to flush, or a flush is under way."""
+        """Return a job that flushes a log; None if nothing is to flush, or a flush is under way."""
         if id(log) in self._flushing or log.offline:
             return None
         try:
@@ -153,7 +153,9 @@ class Maintenance:
     # Checkpoints
 
     def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
-        """Jobs that write the recovery points of these directories, even if a write is running."""
+        """Return jobs that write the recovery points of these directories, even if a write is
+        running.
+        """
         return [
             self._checkpoint(directory, RECOVERY_POINTS)
             for directory in self._dirs.online_dirs
@@ -161,7 +163,9 @@ class Maintenance:
         ]
 
     def folder_job(self, what: str, path: Path, work: Callable[[], None]) -> Job:
-        """A job on a partition's folder at `path`; if it fails, the log directory goes offline."""
+        """Return a job on a partition's folder at `path`; if it fails, the log directory goes
+        offline.
+        """
 
         def finish(error: OSError | None) -> None:
             for directory in list(self._dirs.online_dirs):
@@ -171,7 +175,7 @@ class Maintenance:
         return Job(what, work, finish)
 
     def _checkpoints(self, now_ms: int) -> list[Job]:
-        """Jobs for the checkpoints that are due, and those with lines for departed logs.
+        """Return jobs for the checkpoints that are due, and those with lines for departed logs.
 
         A checkpoint that is being written is left to a later round.
         """
@@ -202,7 +206,7 @@ class Maintenance:
         return Job(f"write {path}", work, partial(self._written, directory, path))
 
     def lines(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
-        """The content of a checkpoint for the logs in `directory`."""
+        """Return the content of a checkpoint for the logs in `directory`."""
         offsets = {
             (log.topic, log.partition): self._line(log, name)
             for log in self._dirs.logs_in(directory)
@@ -255,7 +259,8 @@ def _log_end_offset(log: Log) -> int:
 
 
 def start_offset_line(log: Log) -> int | None:
-    """The log start offset for the checkpoint; None if the first segment begins there, as in Kafka.
+    """Return the log start offset for the checkpoint; None if the first segment begins there, as in
+    Kafka.
 
     It is never above the recovery point: the loader takes a line behind the end of a log for that
     of another log.
@@ -265,7 +270,7 @@ def start_offset_line(log: Log) -> int | None:
 
 
 def _must_flush(log: Log, now_ms: int) -> bool:
-    """Whether a log has to be flushed: a rolled segment once, the active one by `flush.ms`.
+    """Return whether a log has to be flushed: a rolled segment once, the active one by `flush.ms`.
 
     A log start offset above the recovery point also needs a flush: see `start_offset_line`.
     """

@@ -86,7 +86,7 @@ class Moves:
             self.copies[key] = self._begin(key, source, target)
 
     def directory_at(self, path: str) -> LogDir:
-        """The online log directory with exactly this absolute path.  Raises LogError."""
+        """Return the online log directory with exactly this absolute path.  Raises LogError."""
         for directory in self._dirs.online_dirs:
             if str(directory.path.absolute()) == path:
                 return directory
@@ -330,7 +330,7 @@ def moved_to(log: Log, path: Path) -> None:
 
 
 def _is_beginning(log: Log, source: Log) -> bool:
-    """Whether `source` has all batches of `log`; it has if it has the last one.
+    """Return whether `source` has all batches of `log`; it has if it has the last one.
 
     A recovery may have cut the source, and it may have new batches since the copy's disk failed.
     """

@@ -66,7 +66,7 @@ class Instance:
         return self.last_error in _ASKS_AGAIN_AFTER
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether the client may push now; notes the time if it may.
+        """Return whether the client may push now; notes the time if it may.
 
         The first push after GetTelemetrySubscriptions may come at any time: clients draw it.
         """

@@ -54,7 +54,9 @@ class ClientTelemetry:
     def ask(
         self, instance_id: bytes, context: Context
     ) -> tuple[bytes, AssignedSubscription | ErrorCode]:
-        """The client's instance id (a new one for the zero id), and its subscription or error."""
+        """Return the client's instance id (a new one for the zero id), and its subscription or
+        error.
+        """
         if instance_id == ZERO_UUID:
             instance_id = random_uuid(os.urandom)
             while self.knows(instance_id):
@@ -114,7 +116,7 @@ def _sender(instance_id: bytes, context: Context) -> TelemetryClient:
 
 
 def _subscription(name: str, configs: Mapping[str, str]) -> Subscription | None:
-    """The subscription, or None if its configs are invalid.
+    """Return the subscription, or None if its configs are invalid.
 
     That happens in a data folder of Apache Kafka, with a pattern that only Java can read.
     """

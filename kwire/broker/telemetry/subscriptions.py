@@ -76,7 +76,7 @@ class Subscriptions:
     def asked_of(
         self, instance_id: bytes, attributes: Mapping[str, str | None]
     ) -> AssignedSubscription:
-        """The union of all subscriptions that select a client with these attributes."""
+        """Return the union of all subscriptions that select a client with these attributes."""
         metrics = HashTable(string_hash)
         interval_ms = INTERVAL_MS_DEFAULT
         for name in HashTable(string_hash, self._by_name):
@@ -92,7 +92,8 @@ class Subscriptions:
 
 
 def subscription_id(metrics: Sequence[str], interval_ms: int, instance_id: bytes) -> int:
-    """The CRC-32C of the metrics as Java prints a set of them, XORed with the instance id's hash.
+    """Return the CRC-32C of the metrics as Java prints a set of them, XORed with the instance id's
+    hash.
 
     The metrics are in the order of Java's HashSet, so the id is the same on all brokers and on
     Apache Kafka.
@@ -103,7 +104,7 @@ def subscription_id(metrics: Sequence[str], interval_ms: int, instance_id: bytes
 
 
 def attributes_of(instance_id: bytes, context: Context) -> dict[str, str | None]:
-    """The attributes of a request's client that the config `match` can select by."""
+    """Return the attributes of a request's client that the config `match` can select by."""
     return {
         "client_id": context.client_id,
         "client_instance_id": uuid_text(instance_id),

@@ -65,7 +65,7 @@ def pushed(
     *,
     terminating: bool,
 ) -> Record:
-    """The record of a push."""
+    """Return the record of a push."""
     values = {**attributes, "principal": principal, "terminating": str(terminating).lower()}
     values.pop("client_instance_id", None)  # it is the key
     headers = [(name, None if text is None else text.encode()) for name, text in values.items()]

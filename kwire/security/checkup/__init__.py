@@ -16,7 +16,7 @@ __all__ = ["Grade", "SecurityFinding", "findings"]
 
 
 def findings(config: BrokerConfig, now: datetime.datetime) -> Iterator[SecurityFinding]:
-    """All findings about listeners, certificates, rights and secrets, in this order.
+    """Yield all findings about listeners, certificates, rights and secrets, in this order.
 
     Reads the files that the settings name.
     """

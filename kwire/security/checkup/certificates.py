@@ -95,7 +95,9 @@ def _of_certificate(
 def _of_names(
     config: BrokerConfig, endpoint: Endpoint, certificate: x509.Certificate
 ) -> Iterator[SecurityFinding]:
-    """A finding if the advertised host is not a name of the certificate: clients compare them."""
+    """Yield a finding if the advertised host is not a name of the certificate: clients compare
+    them.
+    """
     for advertised in config.advertised_listeners:
         if advertised.listener == endpoint.listener and not _is_of(certificate, advertised.host):
             says = f"it advertises {advertised.host}, which its certificate does not name"

@@ -48,7 +48,7 @@ def of_rights(config: BrokerConfig) -> Iterator[SecurityFinding]:
 
 
 def _known_users(config: BrokerConfig) -> set[str] | None:
-    """All users that can connect; None if the settings alone do not say."""
+    """Return all users that can connect; None if the settings alone do not say."""
     known: set[str] = set()
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SASL:

@@ -40,7 +40,7 @@ def path_of(url: str) -> Path | None:
 
 
 def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
-    """The content of `url`.  Raises CannotFetch."""
+    """Return the content of `url`.  Raises CannotFetch."""
     file = path_of(url)
     if file is None:
         return ask(urllib.request.Request(url, headers={"Accept": "application/json"}), tls)
@@ -51,7 +51,7 @@ def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
 
 
 def ask(request: urllib.request.Request, tls: ssl.SSLContext | None = None) -> bytes:
-    """The body of the server's response.  Raises CannotFetch."""
+    """Return the body of the server's response.  Raises CannotFetch."""
     try:
         return _answer(request, tls)
     except urllib.error.HTTPError as problem:

@@ -33,7 +33,9 @@ class SigningKey(NamedTuple):
         return member == value or (or_nothing and member is None)
 
     def for_algorithm(self, algorithm: str) -> PyJWK | None:
-        """The key for `algorithm`, or None if it does not fit or is too short to be secure."""
+        """Return the key for `algorithm`, or None if it does not fit or is too short to be
+        secure.
+        """
         try:
             key = PyJWK(dict(self.members), algorithm)
             weakness = key.Algorithm.check_key_length(key.key)
@@ -52,7 +54,7 @@ class KeySet:
         return len(self._keys)
 
     def find(self, header: Mapping[str, Any]) -> PyJWK | None:
-        """The key for a token with this header, or None."""
+        """Return the key for a token with this header, or None."""
         algorithm = header["alg"]
         candidates = [key for key in self._keys if _may_have_signed(key, header)]
         candidates = _narrowed(candidates, lambda key: key.says("alg", algorithm))
@@ -79,7 +81,7 @@ def _narrowed(keys: list[SigningKey], fits: Callable[[SigningKey], bool]) -> lis
 
 
 def read_keys(data: bytes) -> KeySet:
-    """The keys of a JWKS document.  Raises BadKeys.
+    """Return the keys of a JWKS document.  Raises BadKeys.
 
     Entries that are not keys, or have no key type, are left out.
     """

@@ -62,7 +62,7 @@ class KeySource:
         self._wanted = trio.Event()
 
     def find(self, header: Mapping[str, Any]) -> PyJWK | None:
-        """The key that a token's header selects, or None.
+        """Return the key that a token's header selects, or None.
 
         An unknown key starts a refresh, so that a later token may find it.
         """
@@ -131,7 +131,7 @@ class KeySource:
         return read_keys(fetch(self._url, self._tls))
 
     def _is_written_anew(self) -> bool:
-        """Whether the file has changed since the last call."""
+        """Return whether the file has changed since the last call."""
         if self._file is None:
             return False
         try:

@@ -32,7 +32,7 @@ def signed_tokens(
     module_options: Mapping[str, str],
     sources: KeySources,
 ) -> Validate:
-    """The validation of tokens on `listener`; adds its key source to `sources`.
+    """Return the validation of tokens on `listener`; adds its key source to `sources`.
 
     Raises ConfigError.
     """

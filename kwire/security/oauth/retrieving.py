@@ -34,7 +34,7 @@ class BadOptions(ValueError):
 
 
 def token_of(properties: Mapping[str, str], options: Mapping[str, str], now_ms: int) -> str:
-    """A token for a client's properties and the options of its login module.
+    """Return a token for a client's properties and the options of its login module.
 
     Raises BadOptions, CannotFetch.
     """
@@ -109,7 +109,7 @@ def _credential(
 
 
 def _token_in(answer: bytes) -> str:
-    """The access token in a server's response; like Kafka, else its id token."""
+    """Return the access token in a server's response; like Kafka, else its id token."""
     try:
         value = json.loads(answer)
     except ValueError:

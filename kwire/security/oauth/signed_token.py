@@ -39,7 +39,7 @@ class SignedRules(NamedTuple):
 def validate_signed(
     token: str, rules: SignedRules, find_key: FindKey, now_ms: int
 ) -> ValidatedToken:
-    """The claims of a token, whose signature one of the keys must have made.
+    """Return the claims of a token, whose signature one of the keys must have made.
 
     Raises BadToken, and BrokenExchange if Apache Kafka closes the connection.
     """
@@ -87,7 +87,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _verified_payload(token: str, header: Mapping[str, Any], find_key: FindKey) -> bytes:
-    """The payload of a token, once its signature is verified."""
+    """Return the payload of a token, once its signature is verified."""
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm == "none":
         raise BadToken("the token is not signed")
@@ -104,7 +104,9 @@ def _verified_payload(token: str, header: Mapping[str, Any], find_key: FindKey) 
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:
-    """The claim in seconds since the epoch, without fractions, as Java's longValue has it."""
+    """Return the claim in seconds since the epoch, without fractions, as Java's longValue has
+    it.
+    """
     time_s = claims.get(name)
     if time_s is None:
         return None

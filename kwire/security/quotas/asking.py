@@ -72,7 +72,7 @@ class QuotaFilter:
 def found(
     image: ClusterImage, quota_filter: QuotaFilter
 ) -> Iterator[tuple[Entity, dict[str, float]]]:
-    """The entities with quotas that the filter matches, with all their quotas."""
+    """Yield the entities with quotas that the filter matches, with all their quotas."""
     for key, configs in image.configs.items():
         entity = entity_of(key)
         if entity is None or not quota_filter.matches(entity):

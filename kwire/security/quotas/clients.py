@@ -49,7 +49,7 @@ class Bound(NamedTuple):
 
 
 def candidates(user: str, client_id: str) -> Iterator[tuple[ResourceKey, Who]]:
-    """The entities whose quota may apply to a client, in the order of precedence."""
+    """Yield the entities whose quota may apply to a client, in the order of precedence."""
     both, of_user, of_client = Who(user, client_id), Who(user, None), Who(None, client_id)
     levels: tuple[tuple[Entity, Who], ...] = (
         ({USER: user, CLIENT_ID: client_id}, both),
@@ -66,7 +66,7 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[ResourceKey, Who]]:
 
 
 def bound_of(image: ClusterImage, quota: str, user: str, client_id: str) -> Bound | None:
-    """The quota that applies to a client, or None."""
+    """Return the quota that applies to a client, or None."""
     for key, who in candidates(user, client_id):
         text = image.configs_of(*key).get(quota)
         if text is not None and (value := value_of(text)) is not None:

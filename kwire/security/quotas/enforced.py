@@ -101,7 +101,7 @@ def begun(
     changed: Collection[ResourceKey],
     now_ms: Callable[[], float],
 ) -> ClientQuotas | None:
-    """The quotas to enforce from now on, or None if no entity in `changed` has a quota.
+    """Return the quotas to enforce from now on, or None if no entity in `changed` has a quota.
 
     `now_ms` is a clock that does not jump.
     """

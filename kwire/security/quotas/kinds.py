@@ -52,7 +52,7 @@ def known_for(entity: Entity) -> Mapping[str, str]:
 
 
 def text_of(entity: Entity, quota: str, value: float) -> str:
-    """A value as it is stored, in the form of Apache Kafka 3.9 in ZooKeeper.
+    """Return a value as it is stored, in the form of Apache Kafka 3.9 in ZooKeeper.
 
     Raises Refusal if the quota cannot have the value.
     """
@@ -76,7 +76,7 @@ def _article(kind: str) -> str:
 
 
 def java_double(value: float) -> str:
-    """The text of Java's Double.toString: `1.0E9` for Python's `1000000000.0`."""
+    """Return the text of Java's Double.toString: `1.0E9` for Python's `1000000000.0`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -101,7 +101,7 @@ def values_of(configs: Mapping[str, str]) -> dict[str, float]:
 
 
 def value_of(text: str) -> float | None:
-    """The value of a stored quota, or None if it is not a number.
+    """Return the value of a stored quota, or None if it is not a number.
 
     Apache Kafka does not start with such a quota.
     """

@@ -38,7 +38,7 @@ class MutationBudgets:
         self._image = image
 
     def budget(self, user: str, client_id: str, *, strict: bool) -> MutationBudget | None:
-        """The budget of one request, or None if its client has no quota.
+        """Return the budget of one request, or None if its client has no quota.
 
         With `strict` a client whose bucket is overdrawn is refused: its version of the request
         understands THROTTLING_QUOTA_EXCEEDED.  Otherwise it only gets a throttle time.
@@ -91,7 +91,9 @@ class MutationBudget:
 def budget_of(
     quotas: ClientQuotas | None, context: QuotaClient, *, strict: bool
 ) -> MutationBudget | None:
-    """The budget of a request, or None without a quota.  `strict`: see MutationBudgets.budget."""
+    """Return the budget of a request, or None without a quota.  `strict`: see
+    MutationBudgets.budget.
+    """
     if quotas is None:
         return None
     return quotas.mutations.budget(context.user, context.client_id or "", strict=strict)

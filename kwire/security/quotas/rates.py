@@ -51,7 +51,7 @@ class Rate:
         return sum(window.total for window in self._ring) * 1000 / span_ms
 
     def span_ms(self, now_ms: float) -> float:
-        """The time in ms over which the rate is measured."""
+        """Return the time in ms over which the rate is measured."""
         size_ms, full_windows_min = self._windows.size_ms, self._windows.count - 1
         elapsed_ms = self._elapsed_ms(now_ms)
         full_windows = elapsed_ms // size_ms
@@ -67,7 +67,7 @@ class Rate:
         return now_ms - min(window.start_ms for window in self._ring)
 
     def _window(self, now_ms: float) -> _Window:
-        """The current window; starts the next one if its time is over."""
+        """Return the current window; starts the next one if its time is over."""
         ring = self._ring
         if not ring:
             ring.append(_Window(now_ms))

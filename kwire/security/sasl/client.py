@@ -15,7 +15,8 @@ SERVED: Final = ("PLAIN", *HASHES)
 def client_exchange(
     mechanism: str, options: Mapping[str, str], new_nonce: Callable[[], str]
 ) -> ClientExchange:
-    """The exchange; `options` of the login module are `username`, `password` and `tokenauth`.
+    """Return the exchange; `options` of the login module are `username`, `password` and
+    `tokenauth`.
 
     Raises SaslError if the mechanism is unknown or an option is missing.
     """

@@ -69,7 +69,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def parse_modules(line: str) -> list[LoginModule]:
-    """All modules of a line.  Raises JaasError with the messages of Apache Kafka."""
+    """Return all modules of a line.  Raises JaasError with the messages of Apache Kafka."""
     tokens = _tokens(line)
     modules = [_module(first, tokens) for first in tokens]
     if not modules:
@@ -78,7 +78,7 @@ def parse_modules(line: str) -> list[LoginModule]:
 
 
 def parse_module(line: str) -> LoginModule:
-    """The one module of a setting `sasl.jaas.config`.  Raises JaasError."""
+    """Return the one module of a setting `sasl.jaas.config`.  Raises JaasError."""
     modules = parse_modules(line)
     if len(modules) != 1:
         raise JaasError(

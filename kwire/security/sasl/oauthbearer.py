@@ -59,7 +59,7 @@ class UnsecuredRules(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> UnsecuredRules:
-        """Raises ValueError."""
+        """Return the rules in the options of a login module; raises ValueError."""
         skew = options.get("unsecuredValidatorAllowableClockSkewMs", "").strip()
         return cls(
             options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub",
@@ -106,7 +106,7 @@ class OAuthBearerServer:
 
 
 def _initial(message: bytes) -> tuple[str, str]:
-    """The authorization id and the bearer token in a client's first message."""
+    """Return the authorization id and the bearer token in a client's first message."""
     match = _INITIAL.fullmatch(message.decode("utf-8", "replace"))
     if match is None:
         raise SaslError("Invalid OAUTHBEARER client first message")
@@ -128,7 +128,7 @@ def _refusal(problem: BadToken) -> str:
 
 
 def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> ValidatedToken:
-    """The claims of an unsecured JWS.
+    """Return the claims of an unsecured JWS.
 
     Raises BadToken, and BrokenExchange if Apache Kafka closes the connection.
     """
@@ -190,7 +190,9 @@ def _require_scope(claim: object, required: tuple[str, ...]) -> None:
 
 
 def expires_ms_of(token: str) -> int | None:
-    """The unverified expiry time of a token in ms since the epoch, or None if it has none."""
+    """Return the unverified expiry time of a token in ms since the epoch, or None if it has
+    none.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -201,7 +203,7 @@ def expires_ms_of(token: str) -> int | None:
 
 
 def unsecured_token(principal: str, issued_ms: int, expires_ms: int) -> str:
-    """An unsecured JWS with these claims."""
+    """Return an unsecured JWS with these claims."""
     claims = {"sub": principal, "iat": issued_ms / 1000, "exp": expires_ms / 1000}
     parts = (
         base64.urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "none"}, claims)

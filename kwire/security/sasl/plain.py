@@ -15,7 +15,7 @@ USER_PREFIX = "user_"
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, bytes]:
-    """The passwords that the options of a PlainLoginModule give, by user."""
+    """Return the passwords that the options of a PlainLoginModule give, by user."""
     return {
         name.removeprefix(USER_PREFIX): password.encode()
         for name, password in options.items()
@@ -54,7 +54,7 @@ class PlainServer:
         return b""
 
     def _is_right(self, user: str, password: str) -> bool:
-        """Whether the password is right.
+        """Return whether the password is right.
 
         An unknown user takes as long as a wrong password, so that the time does not reveal it: the
         password is compared with itself.

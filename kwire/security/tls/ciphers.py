@@ -19,7 +19,7 @@ def older_than_1_3(suites: Sequence[str]) -> list[str]:
 
 
 def openssl_name(suite: str) -> str:
-    """`ECDHE-RSA-AES128-GCM-SHA256` for `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`."""
+    """Return `ECDHE-RSA-AES128-GCM-SHA256` for `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`."""
     exchange, separator, rest = suite.partition("_WITH_")
     family, _, exchange = exchange.partition("_")
     cipher, _, digest = rest.rpartition("_")

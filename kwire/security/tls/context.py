@@ -29,7 +29,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 
 def server_context(options: TlsOptions) -> tuple[ssl.SSLContext, list[x509.Certificate]]:
-    """The context of a listener, and its certificates, one for each key.  Raises TlsError.
+    """Return the context of a listener, and its certificates, one for each key.  Raises TlsError.
 
     Without a keystore every handshake fails, as in Apache Kafka.  It reads files, which blocks.
     """
@@ -42,7 +42,7 @@ def server_context(options: TlsOptions) -> tuple[ssl.SSLContext, list[x509.Certi
 
 
 def client_context(options: TlsOptions) -> ssl.SSLContext:
-    """The context of a client.  Raises TlsError.  It reads files, which blocks."""
+    """Return the context of a client.  Raises TlsError.  It reads files, which blocks."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.checks_host_name
     _restrict(context, options)

@@ -28,7 +28,7 @@ class Element(NamedTuple):
 
 
 def read_element(data: bytes, at: int) -> Element:
-    """The element at position `at`.  Raises DerError."""
+    """Return the element at position `at`.  Raises DerError."""
     if at + 2 > len(data):
         raise DerError("the data ends within an element")
     tag, size, start = data[at], data[at + 1], at + 2
@@ -43,7 +43,7 @@ def read_element(data: bytes, at: int) -> Element:
 
 
 def children(data: bytes, parent: Element) -> Iterator[Element]:
-    """The elements in a constructed element, in order.  Raises DerError."""
+    """Yield the elements in a constructed element, in order.  Raises DerError."""
     at = parent.start
     while at < parent.end:
         child = read_element(data, at)
@@ -54,7 +54,7 @@ def children(data: bytes, parent: Element) -> Iterator[Element]:
 
 
 def object_identifier(content: bytes) -> str:
-    """An object identifier in dotted form, such as `2.5.4.3`.  Raises DerError."""
+    """Return an object identifier in dotted form, such as `2.5.4.3`.  Raises DerError."""
     numbers: list[int] = []
     value = 0
     for byte in content:

@@ -69,7 +69,7 @@ class _Reader:
 
 
 def read_jks(data: bytes, password: str | None) -> list[KeystoreEntry]:
-    """All entries; without a password the file's hash is not checked.  Raises TlsError."""
+    """Return all entries; without a password the file's hash is not checked.  Raises TlsError."""
     body = data[:-_DIGEST_BYTES]
     if password is not None:
         expected = hashlib.sha1(_utf_16(password) + _WHITENER + body).digest()
@@ -109,7 +109,7 @@ def _certificate(reader: _Reader, version: int) -> bytes:
 
 
 def decrypt_key(encrypted: bytes, password: str) -> bytes:
-    """The PKCS#8 key, DER.  Raises TlsError."""
+    """Return the PKCS#8 key, DER.  Raises TlsError."""
     try:
         info = read_element(encrypted, 0)
         algorithm = read_element(encrypted, info.start)

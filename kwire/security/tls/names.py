@@ -32,7 +32,7 @@ _SUBJECT = 4  # after serial number, algorithm, issuer and validity
 
 
 def subject_name(certificate: bytes) -> str:
-    """The subject of a valid certificate in DER.  Raises DerError."""
+    """Return the subject of a valid certificate in DER.  Raises DerError."""
     signed = read_element(certificate, read_element(certificate, 0).start)
     fields = list(children(certificate, signed))
     if fields and fields[0].tag == _VERSION_TAG:
@@ -43,7 +43,7 @@ def subject_name(certificate: bytes) -> str:
 
 
 def distinguished_name(data: bytes, name: Element) -> str:
-    """The text of an X.501 Name, which is the element `name` of `data`."""
+    """Return the text of an X.501 Name, which is the element `name` of `data`."""
     parts = [
         "+".join(_attribute(data, attribute) for attribute in children(data, part))
         for part in children(data, name)

@@ -51,7 +51,7 @@ class TlsOptions:
 
 
 def read_options(settings: Mapping[str, str | None]) -> TlsOptions:
-    """The TLS options in `settings`; ignores other settings.
+    """Return the TLS options in `settings`; ignores other settings.
 
     Raises TlsError, with Kafka's message, for invalid or contradictory settings.
     """

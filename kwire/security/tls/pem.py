@@ -15,7 +15,7 @@ _PKCS_8 = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 
 
 def _blocks(text: str, ending: str) -> list[tuple[str, bytes]]:
-    """The PEM blocks whose kind ends with `ending`, as pairs of kind and block."""
+    """Return the PEM blocks whose kind ends with `ending`, as pairs of kind and block."""
     return [
         (match[1], match[0].encode())
         for match in _BLOCK.finditer(text)
@@ -24,7 +24,7 @@ def _blocks(text: str, ending: str) -> list[tuple[str, bytes]]:
 
 
 def read_certificates(text: str) -> list[x509.Certificate]:
-    """All certificates of `text`, at least one, in order.  Raises TlsError."""
+    """Return all certificates of `text`, at least one, in order.  Raises TlsError."""
     blocks = _blocks(text, "CERTIFICATE")
     if not blocks:
         raise TlsError("there is no certificate in it (-----BEGIN CERTIFICATE-----)")
@@ -35,7 +35,7 @@ def read_certificates(text: str) -> list[x509.Certificate]:
 
 
 def read_key(text: str, password: str | None) -> PrivateKeyTypes:
-    """The one private key of `text`.  Raises TlsError."""
+    """Return the one private key of `text`.  Raises TlsError."""
     blocks = _blocks(text, "PRIVATE KEY")
     if len(blocks) != 1:
         raise TlsError(f"it has {len(blocks)} private keys, but must have one")

@@ -38,7 +38,7 @@ class _Rule(NamedTuple):
     case: str = ""
 
     def apply(self, name: str) -> str | None:
-        """The principal's name, or None if the rule does not apply."""
+        """Return the principal's name, or None if the rule does not apply."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -57,7 +57,7 @@ class PrincipalRules:
         self._rules = [rule for rule_text in _split(text) for rule in _parse(rule_text)]
 
     def principal_name(self, distinguished_name: str) -> str:
-        """The principal's name for a certificate's name.  Raises NoMatchingRule."""
+        """Return the principal's name for a certificate's name.  Raises NoMatchingRule."""
         for rule in self._rules:
             name = rule.apply(distinguished_name)
             if name is not None:
@@ -89,7 +89,7 @@ def _parse(text: str) -> list[_Rule]:
 
 
 def expand(replacement: str, match: re.Match[str]) -> str:
-    """The replacement with its groups, as in Java's Matcher.appendReplacement.
+    """Return the replacement with its groups, as in Java's Matcher.appendReplacement.
 
     `$1` and `${name}` stand for groups, `\\` quotes.  If a number is above the number of groups,
     its last digits count as text; if no digits fit, the whole reference is text.
@@ -111,7 +111,7 @@ def expand(replacement: str, match: re.Match[str]) -> str:
 
 
 def _group(replacement: str, position: int, match: re.Match[str]) -> tuple[str, int] | None:
-    """The text of the group reference at `position`, and the position after it; or None."""
+    """Return the text of the group reference at `position`, and the position after it; or None."""
     named = _NAMED_REFERENCE.match(replacement, position)
     if named is not None and named[1] in match.re.groupindex:
         return match[named[1]] or "", named.end()

@@ -32,7 +32,7 @@ class Identity(NamedTuple):
 
 
 def read_identities(store: StoreSource, key_password: str | None) -> list[Identity]:
-    """The keys of a keystore.  Raises TlsError, which names the store and no secret."""
+    """Return the keys of a keystore.  Raises TlsError, which names the store and no secret."""
     try:
         identities = _identities(store, key_password)
     except TlsError as problem:
@@ -43,7 +43,7 @@ def read_identities(store: StoreSource, key_password: str | None) -> list[Identi
 
 
 def read_trusted(store: StoreSource) -> list[x509.Certificate]:
-    """The certificates of a truststore.  Raises TlsError, as `read_identities`."""
+    """Return the certificates of a truststore.  Raises TlsError, as `read_identities`."""
     try:
         trusted = _trusted(store)
     except TlsError as problem:
@@ -99,7 +99,9 @@ def _identities(store: StoreSource, key_password: str | None) -> list[Identity]:
 
 
 def _trusted(store: StoreSource) -> list[x509.Certificate]:
-    """The trusted certificates; as in Java only the first certificate of a key's chain counts."""
+    """Return the trusted certificates; as in Java only the first certificate of a key's chain
+    counts.
+    """
     if store.kind == PEM:
         return read_certificates(store.certificates or _text(store))
     data = _data(store)

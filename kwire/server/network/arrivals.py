@@ -66,7 +66,7 @@ class Arrivals:
                 self._waiting.popleft()[0].close()
 
     def newest(self, *, few: bool = False) -> list[Arrival]:
-        """The connections to admit now, the newest last, as the last one shakes hands first.
+        """Return the connections to admit now, the newest last, as the last one shakes hands first.
 
         With `few`, when other handshakes wait already, only the newest.  Older connections often
         send nothing at first, and then all at once: behind 200 of them an honest client waited 60

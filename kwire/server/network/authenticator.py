@@ -112,7 +112,7 @@ class Authenticator:
         self.login: Login | None = None
 
     def receive(self, frame: memoryview, now_ms: int) -> Frame | None:
-        """The reply to a frame, or None if it has none.  `frame` has no size field.
+        """Return the reply to a frame, or None if it has none.  `frame` has no size field.
 
         Raises AuthenticationFailed; raises CloseConnection if Apache Kafka closes without a delay.
         """
@@ -259,7 +259,7 @@ class Authenticator:
             )
 
     def _error_message(self, error: SaslError) -> str:
-        """The text for the client: only an AuthenticationError's own text may be sent."""
+        """Return the text for the client: only an AuthenticationError's own text may be sent."""
         if isinstance(error, AuthenticationError):
             return str(error)
         assert self._mechanism is not None
@@ -279,7 +279,7 @@ def _lifetime_ms(max_reauth_ms: int, expires_ms: int | None, now_ms: int) -> int
 
 
 def _read_header(frame: memoryview) -> _Request:
-    """The header of a request.  Raises InvalidFrame if the frame is no request of Kafka."""
+    """Return the header of a request.  Raises InvalidFrame if the frame is no request of Kafka."""
     try:
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
     except struct.error:

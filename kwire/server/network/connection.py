@@ -212,7 +212,7 @@ class Connection:
         return self._outbox.flush()
 
     def is_timely(self) -> bool:
-        """Whether an unread request can still put off a timer that is due."""
+        """Return whether an unread request can still put off a timer that is due."""
         data = bytes(self._view[self._start : min(self._end, self._start + LOOKED_AT_BYTES)])
         if len(data) < LOOKED_AT_BYTES:
             try:
@@ -222,7 +222,8 @@ class Connection:
         return has_timely_request(data)
 
     def _answer_repeated(self) -> bytes | bytearray | None:
-        """The replies to leading frames that shortcuts can answer, in one piece; None without any.
+        """Return the replies to leading frames that shortcuts can answer, in one piece; None
+        without any.
 
         Stops at the first frame that needs its handler, so the order of replies holds.
         """
@@ -346,7 +347,7 @@ class Connection:
     # -- frames
 
     def _next_frame(self) -> memoryview | None:
-        """The next complete request, without its size; None when more bytes are needed.
+        """Return the next complete request, without its size; None when more bytes are needed.
 
         Raises InvalidSize as soon as the size is known, before any memory is taken for the request.
         """
@@ -522,7 +523,7 @@ class Connection:
     async def _wait(
         self, binding: Binding, correlation_id: int, pending: Awaitable[Any]
     ) -> Frame | None:
-        """The reply of a handler that waits; None for acks=0."""
+        """Return the reply of a handler that waits; None for acks=0."""
         try:
             response = await pending
         except CloseConnection:

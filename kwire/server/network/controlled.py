@@ -128,7 +128,7 @@ class _Controlled(Connection):
         return reply
 
     def _spoiled(self, decision: FaultDecision, binding: Binding) -> Binding:
-        """The binding, with a handler that injects the action's error and throttle time."""
+        """Return the binding, with a handler that injects the action's error and throttle time."""
         action, serve = decision.action, binding.handle
         if action.error is not None:
             serve = refusing(decision.rule, action, binding, serve)
@@ -165,7 +165,7 @@ class ControlledTlsConnection(_Controlled, TlsConnection):
 async def _traced(
     seen: TracedRequest, decision: FaultDecision, pending: Coroutine[Any, Any, Frame | None]
 ) -> Frame | None:
-    """The reply of a request with a fault; ends the request's entry in the trace."""
+    """Return the reply of a request with a fault; ends the request's entry in the trace."""
     ending = decision.action.ending
     more = {} if ending is None else {"ending": ending.value}
     if ending in (Ending.SILENCE, Ending.DIE):  # `pending` never returns: report it before

@@ -10,7 +10,9 @@ _INT32_MAX = (1 << 31) - 1
 
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """The position behind the request header's tagged fields.  Kafka defines none for brokers.
+    """Return the position behind the request header's tagged fields.
+
+    Kafka defines none for brokers.
 
     Raises InvalidFrame.
     """

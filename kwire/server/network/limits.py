@@ -36,7 +36,7 @@ _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 def canonical_address(host: str) -> str:
-    """The address in the one spelling that Java uses, which DescribeGroups reports.
+    """Return the address in the one spelling that Java uses, which DescribeGroups reports.
 
     The address of an IPv4 client of an IPv6 socket becomes its IPv4 address.
     """
@@ -98,7 +98,7 @@ class ConnectionLimits:
     # -- questions
 
     def has_room(self, listener: str, waiting: int = 0) -> bool:
-        """Whether `listener` may accept one more connection.
+        """Return whether `listener` may accept one more connection.
 
         `waiting` is the number of accepted connections that are not counted yet.
         """
@@ -128,7 +128,9 @@ class ConnectionLimits:
         return not self._is_protected(listener)
 
     def _limits_of(self, listener: str) -> tuple[int | None, int | None]:
-        """The listener's own limits: connections, and new connections a second; None: no limit."""
+        """Return the listener's own limits: connections, and new connections a second; None: no
+        limit.
+        """
         limits = self._of_listeners.get(listener)
         if limits is None:
             most, rate = (listener_limit(self._config, listener, name) for name in LISTENER_LIMITS)

@@ -214,7 +214,7 @@ class ConnectionServer:
         nursery.start_soon(self._run, connection, name=context.connection_id)
 
     def own_client(self, nursery: trio.Nursery) -> socket.socket:
-        """The client's end of a connection with all rights, which belongs to no listener."""
+        """Return the client's end of a connection with all rights, which belongs to no listener."""
         from kwire.server.network.own import OwnConnection, own_context
 
         client, served = socket.socketpair()
@@ -237,7 +237,7 @@ class ConnectionServer:
     def _connect_controlled(
         self, control: Control, client: socket.socket, context: Context
     ) -> Connection:
-        """A connection into which a test may inject faults."""
+        """Return a connection into which a test may inject faults."""
         from kwire.server.network.controlled import ControlledConnection, ControlledTlsConnection
 
         memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
@@ -369,7 +369,7 @@ class ConnectionServer:
 
 
 def _tls_listeners(broker: Broker) -> TlsListeners | None:
-    """The broker's TLS listeners, or None if it has none.  Raises ConfigError."""
+    """Return the broker's TLS listeners, or None if it has none.  Raises ConfigError."""
     protocols = [endpoint.security_protocol for endpoint in broker.config.listeners]
     if not any(protocol.endswith("SSL") for protocol in protocols):
         return None
@@ -402,7 +402,7 @@ class _LastActivity:
 
 
 def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
-    """The first address of `host`, IPv4 before IPv6 as Java prefers it."""
+    """Return the first address of `host`, IPv4 before IPv6 as Java prefers it."""
     if not host:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         return family, ("", port)
@@ -412,7 +412,8 @@ def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
 
 
 def backlog_of(config: BrokerConfig) -> int:
-    """The number of connections that the kernel holds for a listener until they are accepted.
+    """Return the number of connections that the kernel holds for a listener until they are
+    accepted.
 
     Logs a warning if the system's limit is below the setting.
     """
@@ -435,7 +436,7 @@ def backlog_of(config: BrokerConfig) -> int:
 def open_listening_socket(
     host: str, port: int, backlog: int, receive_buffer_bytes: int = -1
 ) -> socket.socket:
-    """A bound, non-blocking, listening socket; an empty `host` means every interface.
+    """Return a bound, non-blocking, listening socket; an empty `host` means every interface.
 
     `receive_buffer_bytes` is that of accepted sockets; -1 leaves it to the system.  Raises OSError,
     whose message names the host and port.

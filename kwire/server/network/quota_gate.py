@@ -86,7 +86,7 @@ class QuotaGate(PassingGate):
         super().parked(context)
 
     def throttle_ms(self, context: Context, response: Message | None) -> int:
-        """The longest of the throttle times of the handler, the quotas and the next gate."""
+        """Return the longest of the throttle times of the handler, the quotas and the next gate."""
         throttle_ms: int = getattr(response, "throttle_time_ms", 0)
         if self._counts:
             throttle_ms = max(throttle_ms, self._counted(context, answered=response is not None))

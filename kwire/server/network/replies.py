@@ -35,7 +35,7 @@ def form_of(response: Message, api_key: int, api_version: int) -> ReplyForm:
 
 
 def encode_reply(form: ReplyForm | Binding, correlation_id: int, response: Message) -> Frame:
-    """The reply as it is sent: size, response header and body."""
+    """Return the reply as it is sent: size, response header and body."""
     frame = Frame()
     frame += _EMPTY_FLEXIBLE_REPLY if form.flexible_response else _EMPTY_REPLY
     form.write(frame, response)
@@ -53,7 +53,7 @@ def unsupported_api_versions(correlation_id: int) -> Frame:
 
 
 def failed(binding: Binding, context: Context) -> Message:
-    """The response to a request whose handler raised, which is a defect; logs the exception.
+    """Return the response to a request whose handler raised, which is a defect; logs the exception.
 
     Call it in an `except` block.  Raises InvalidFrame if the response has no field for an error of
     the whole request.

@@ -107,7 +107,7 @@ async def _later(reply: Awaitable[Any], shape: Callable[[Message], Message]) -> 
 
 
 def fetch_parts(broker: Broker, request: Message) -> Iterator[Part]:
-    """The partitions that a Fetch reads by its session and does not name (KIP-227)."""
+    """Yield the partitions that a Fetch reads by its session and does not name (KIP-227)."""
     if not isinstance(request, FetchRequest) or request.session_epoch <= 0:
         return
     for target in broker.fetch_sessions.targets_of(request.session_id):
@@ -120,7 +120,7 @@ def fetch_parts(broker: Broker, request: Message) -> Iterator[Part]:
 def _refused_fetch(
     rule: FaultRule, error: ErrorCode, broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """The response to a Fetch with the error for the picked partitions.
+    """Return the response to a Fetch with the error for the picked partitions.
 
     It does not wait for records of the others: a partition with an error ends the wait of a Fetch.
     """

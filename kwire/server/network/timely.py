@@ -26,7 +26,7 @@ _SIZE_AND_KEY = struct.Struct(">ih")
 
 
 def has_timely_request(data: bytes) -> bool:
-    """Whether one of the requests at the start of `data` is timely."""
+    """Return whether one of the requests at the start of `data` is timely."""
     at = 0
     while at + _SIZE_AND_KEY.size <= len(data):
         size, key = _SIZE_AND_KEY.unpack_from(data, at)

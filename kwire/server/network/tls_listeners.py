@@ -62,7 +62,9 @@ class TlsListeners:
         log_in: LogIn | None = None,
         kind: type[TlsConnection] = TlsConnection,
     ) -> TlsConnection:
-        """The connection of a new client of a TLS listener; `log_in` runs after the handshake."""
+        """Return the connection of a new client of a TLS listener; `log_in` runs after the
+        handshake.
+        """
         tls = self._by_listener[context.listener].tls
         transport = TlsTransport(client, tls.context)
         begin = partial(self._log_in, transport=transport, tls=tls, within=log_in)

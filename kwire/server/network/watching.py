@@ -35,7 +35,7 @@ def _traced(serve: Handle, seen: TracedRequest, *arguments: Any) -> Handled:  # 
 
 
 def watch(seen: TracedRequest, serve: Callable[[], Handled]) -> Handled:
-    """The result of `serve`; reports the response, or the exception, to the trace."""
+    """Return the result of `serve`; reports the response, or the exception, to the trace."""
     try:
         response = serve()
     except Exception:

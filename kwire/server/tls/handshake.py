@@ -167,7 +167,7 @@ class Received:
         return ConnectionResetError("the client went away before the TLS handshake")
 
     def is_worth_a_look(self, data: bytes) -> bool:
-        """Whether `data` completes a record, or is not TLS: then OpenSSL refuses it."""
+        """Return whether `data` completes a record, or is not TLS: then OpenSSL refuses it."""
         data = self._incomplete + data
         position = 0
         while len(data) - position >= _HEADER_BYTES:

@@ -79,7 +79,7 @@ SYNONYMS: Mapping[str, tuple[BrokerDefault, ...]] = {
 
 
 def broker_defaults(config: BrokerConfig) -> dict[str, str]:
-    """The topic configs that the broker's settings give, as text.
+    """Return the topic configs that the broker's settings give, as text.
 
     A config without a given broker setting is left out: Kafka's default applies.
     """
@@ -94,7 +94,7 @@ def broker_defaults(config: BrokerConfig) -> dict[str, str]:
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """The configs of a topic with these overrides, checked one by one and together.
+    """Return the configs of a topic with these overrides, checked one by one and together.
 
     Unknown names in `overrides` are ignored.  Raises ConfigError.
     """
@@ -120,7 +120,7 @@ _FIELDS: dict[str, Callable[[tuple[str, ...]], object]] = {"cleanup_policy": fro
 
 
 def topic_log_config(config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """The configuration of the logs of a topic with these overrides.  Raises ConfigError."""
+    """Return the configuration of the logs of a topic with these overrides.  Raises ConfigError."""
     from kwire.log import LogConfig
 
     settings = topic_settings(config, overrides)

@@ -71,9 +71,10 @@ def put_back(folder: Path) -> None:
 
 
 def prepare(folder: DataFolder, count: int) -> None:
-    """Have it be the folder of a cluster of brokers 1 to `count`.
+    """Make the folder that of a cluster of brokers 1 to `count`.
 
-    LogDirError, with what to do, where that cannot be; then nothing has changed.  OSError.
+    Raises LogDirError, which says what to do, if that is impossible; then nothing has changed.
+    Raises OSError.
     """
     if folder.kind is FolderKind.SINGLE:
         broker_id = _broker_of(folder.path)
@@ -104,7 +105,7 @@ def _broker_of(path: Path) -> int:
 
 
 def _check_complete(folder: Path, broker_id: int) -> None:
-    """LogDirError if the broker had other log.dirs as well: their logs would be out of reach.
+    """Raise LogDirError if the broker had other log.dirs too: their logs would be missing.
 
     After a clean stop each partition has its folder; a kill may come before it is made.
     """
@@ -149,7 +150,9 @@ def _move(folder: Path, broker_id: int) -> None:
 
 
 def _belongs_to_broker(path: Path) -> bool:
-    """Whether a file belongs to a log directory; metadata, lock and unknown files are not moved."""
+    """Return whether a file belongs to a log directory; metadata, lock and unknown files are not
+    moved.
+    """
     if path.is_dir():
         is_partition = log_dir.parse_partition_folder(path.name) is not None
         return is_partition or path.name.endswith(_SUFFIXES)

@@ -69,7 +69,7 @@ class DataFolder(NamedTuple):
         return sorted(_members(self.cluster or self.path))
 
     def log_dirs(self) -> list[Path]:
-        """The log directories in the folder, by broker id; none for PARTITION and NEW."""
+        """Return the log directories in the folder, by broker id; none for PARTITION and NEW."""
         match self.kind:
             case FolderKind.NEW | FolderKind.PARTITION:
                 return []
@@ -102,7 +102,9 @@ def moving_in(folder: Path) -> list[Path]:
 
 
 def _above(path: Path) -> tuple[FolderKind, Path] | None:
-    """The kind of member and the cluster's folder, if the folder belongs to a cluster's broker."""
+    """Return the kind of member and the cluster's folder, if the folder belongs to a cluster's
+    broker.
+    """
     broker = path.parent if path.name == UP_DATA else path
     if not MEMBER_NAME.fullmatch(broker.name) or not broker.parent.is_dir():
         return None
@@ -170,7 +172,7 @@ def _members(path: Path) -> dict[int, Path]:
 
 
 def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
-    """What is in a folder under names of this pattern, by the number in each name.
+    """Return what is in a folder under names of this pattern, by the number in each name.
 
     The names alone are listed: a log directory may have 10,000 partitions, at each start.
     """

@@ -78,7 +78,9 @@ class FetchTarget:
         self.log_start_offset = -1
 
     def knows(self, data: PartitionData) -> bool:
-        """Whether the client knows everything in `data`, so that the response may leave it out."""
+        """Return whether the client knows everything in `data`, so that the response may leave it
+        out.
+        """
         return (
             not data.records
             and not data.error_code
@@ -216,7 +218,9 @@ class FetchSessions:
         name_of: Callable[[bytes], str | None],
         now_ms: int,
     ) -> FetchPlan:
-        """The plan of `request`; advances its session.  `name_of` maps a topic id to its name."""
+        """Return the plan of `request`; advances its session.  `name_of` maps a topic id to its
+        name.
+        """
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)

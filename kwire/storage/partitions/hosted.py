@@ -61,7 +61,7 @@ class HostedPartitions:
         return None if hosted is None else hosted.get(index)
 
     def led(self, topic: str, index: int) -> Partition:
-        """The partition, if this broker leads it.
+        """Return the partition, if this broker leads it.
 
         Raises LogError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
@@ -73,7 +73,7 @@ class HostedPartitions:
         return partition
 
     def absent_error(self, topic: str, index: int) -> ErrorCode:
-        """The error for a request to a partition that this broker does not host.
+        """Return the error for a request to a partition that this broker does not host.
 
         NOT_LEADER_OR_FOLLOWER if its log directory was offline at start: the partition exists.
         """
@@ -82,7 +82,7 @@ class HostedPartitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def high_watermark_of(self, log: Log) -> int:
-        """The high watermark of `log`, for its checkpoint and for retention.
+        """Return the high watermark of `log`, for its checkpoint and for retention.
 
         It is that of the last checkpoint while no partition is open on the log.
         """

@@ -112,7 +112,8 @@ class FollowerProgress:
         lag_max_ms: int,
         is_eligible: Callable[[int], bool],
     ) -> int:
-        """The smallest end of the logs of the leader, the maximal ISR, and joining followers.
+        """Return the smallest end of the logs of the leader, the maximal ISR, and joining
+        followers.
 
         `end_offset` is the leader's own share: its log end offset, or where its last flush ended.
         """
@@ -131,7 +132,7 @@ class FollowerProgress:
     def out_of_sync(
         self, isr: Collection[int], end_offset: int, now_ms: int, lag_max_ms: int
     ) -> set[int]:
-        """The followers in `isr` that lag behind or no longer fetch."""
+        """Return the followers in `isr` that lag behind or no longer fetch."""
         return {
             follower.broker_id
             for follower in self.followers.values()
@@ -140,7 +141,7 @@ class FollowerProgress:
         }
 
     def silent(self, isr: Collection[int], now_ms: int, lag_max_ms: int) -> set[int]:
-        """The followers in `isr` that have not fetched for `lag_max_ms`."""
+        """Return the followers in `isr` that have not fetched for `lag_max_ms`."""
         return {
             follower.broker_id
             for follower in self.followers.values()
@@ -148,7 +149,7 @@ class FollowerProgress:
         }
 
     def may_join(self, follower: Follower, high_watermark: int) -> bool:
-        """Whether the follower may join the ISR.
+        """Return whether the follower may join the ISR.
 
         It needs all committed records, and all records from before this leader epoch.
         """
@@ -158,7 +159,9 @@ class FollowerProgress:
         )
 
     def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool]) -> int:
-        """The smallest log start offset of all live replicas: none of them has earlier records."""
+        """Return the smallest log start offset of all live replicas: none of them has earlier
+        records.
+        """
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()

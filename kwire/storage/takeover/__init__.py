@@ -29,7 +29,7 @@ def is_needed(logs: LogManager, image: ClusterImage) -> bool:
 
 
 def is_new(logs: LogManager) -> bool:
-    """Whether the directories have neither partitions nor metadata of Apache Kafka."""
+    """Return whether the directories have neither partitions nor metadata of Apache Kafka."""
     return (
         metadata_folder(logs) is None
         and not is_zookeepers(logs)

@@ -52,7 +52,7 @@ def _kept_in(kraft: KraftMetadata) -> frozenset[str]:
 
 
 def set_in(kraft: KraftMetadata) -> dict[ResourceKey, dict[str, str]]:
-    """The configs of all entities in the KRaft log."""
+    """Return the configs of all entities in the KRaft log."""
     configs: dict[ResourceKey, dict[str, str]] = {}
     for (user, number), record in kraft.credentials.items():
         mechanism = MECHANISMS.get(number)
@@ -83,7 +83,7 @@ def _set_on(image: ClusterImage) -> Iterator[ResourceKey]:
 
 
 def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Changed]:
-    """The changes that make the entities of `image` those of the KRaft log."""
+    """Yield the changes that make the entities of `image` those of the KRaft log."""
     in_log, kept = set_in(kraft), _kept_in(kraft)
     for key in sorted({*in_log, *_set_on(image)}):
         before = image.configs_of(*key)
@@ -112,7 +112,7 @@ def _shown(key: ResourceKey) -> str:
 
 
 def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetConfigs]:
-    """The changes that make the entities of the KRaft log those of `image`."""
+    """Yield the changes that make the entities of the KRaft log those of `image`."""
     in_log, kept = set_in(kraft), _kept_in(kraft)
     for key in sorted({*in_log, *_set_on(image)}):
         before = in_log.get(key, {})
@@ -122,7 +122,7 @@ def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetCon
 
 
 def records_of_entity(change: SetConfigs, kraft: KraftMetadata) -> Iterator[EntityRecord]:
-    """The records that a controller writes for a change of an entity."""
+    """Yield the records that a controller writes for a change of an entity."""
     entity = entity_of((change.resource, change.name))
     if entity is None:
         return

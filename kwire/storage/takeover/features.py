@@ -20,7 +20,9 @@ from kwire.log.directory.kraft_metadata import KraftMetadata
 
 
 def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple[str, SetFeatures]]:
-    """The change that makes the finalized levels those of the log, with a description; or none."""
+    """Yield the change that makes the finalized levels those of the log, with a description; or
+    none.
+    """
     in_log, finalized = _levels_in(kraft), _finalized(image.features)
     if not in_log:
         return
@@ -45,7 +47,9 @@ def levels_lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator
 
 
 def level_records(change: SetFeatures, kraft: KraftMetadata) -> Iterator[FeatureLevelRecord]:
-    """The records that a controller writes for changed levels; none if the log has no levels."""
+    """Yield the records that a controller writes for changed levels; none if the log has no
+    levels.
+    """
     in_log = _levels_in(kraft)
     if in_log:
         for name, level in _finalized(change.features).items():
@@ -54,7 +58,8 @@ def level_records(change: SetFeatures, kraft: KraftMetadata) -> Iterator[Feature
 
 
 def _levels_in(kraft: KraftMetadata) -> Mapping[str, int]:
-    """The log's levels of features that this broker knows; empty without a `metadata.version`.
+    """Return the log's levels of features that this broker knows; empty without a
+    `metadata.version`.
 
     A level above this broker's highest counts as that one.
     """

@@ -68,7 +68,9 @@ class Replica:
 
 
 def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterator[Versioned]:
-    """The records that a controller writes for `change`; none if KRaft does not keep the change."""
+    """Yield the records that a controller writes for `change`; none if KRaft does not keep the
+    change.
+    """
     features = kraft.features
     match change:
         case CreateTopic(topic, configs):
@@ -96,7 +98,7 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
 def _of_cluster(
     change: SetConfigs | ChangeAcls | SetToken | SetFeatures, kraft: KraftMetadata
 ) -> Iterator[Versioned]:
-    """The records for ACLs, tokens, features, credentials and quotas."""
+    """Yield the records for ACLs, tokens, features, credentials and quotas."""
     match change:
         case ChangeAcls():
             yield from _acls(change, kraft)
@@ -109,7 +111,7 @@ def _of_cluster(
 
 
 def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
-    """All ACLs in the KRaft log, by their resource pattern."""
+    """Return all ACLs in the KRaft log, by their resource pattern."""
     found: defaultdict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
     for record in kraft.acls.values():
         pattern, entry = _pattern_and_entry(record)
@@ -149,7 +151,10 @@ def _ids_of(
 
 
 def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEntryRecord:
-    """The record of an entry.  Its id is a hash of the unique entry; Kafka's ids are random."""
+    """Return the record of an entry.
+
+    Its id is a hash of the unique entry; Kafka's ids are random.
+    """
     content = "\0".join(str(int(p)) if isinstance(p, int) else p for p in (*pattern, *entry))
     return AccessControlEntryRecord(
         md5(content.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest(),
@@ -208,7 +213,7 @@ def _partition(
 
 
 def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iterator[Change]:
-    """The changes that make the KRaft metadata equal to `image`."""
+    """Yield the changes that make the KRaft metadata equal to `image`."""
     only = (replica.node_id,)
     for name, topic_id in kraft.topics.items():
         known = image.topics.get(name)

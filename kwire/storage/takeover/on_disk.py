@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 20
 
 
 def folders(directories: list[LogDir]) -> OnDisk:
-    """The topic ids in the partitions' folders, including strays of Apache Kafka."""
+    """Return the topic ids in the partitions' folders, including strays of Apache Kafka."""
     topic_ids: dict[str, dict[int, bytes | None]] = {}
     for directory in directories:
         for name in directory.folders():
@@ -48,7 +48,7 @@ def _stray(name: str) -> tuple[str, int] | None:
 
 
 def strays(directories: list[LogDir]) -> Iterator[tuple[LogDir, Path, str, int]]:
-    """The stray folders of Apache Kafka: directory, path, topic, partition."""
+    """Yield the stray folders of Apache Kafka: directory, path, topic, partition."""
     for directory in directories:
         for name in directory.folders():
             key = _stray(name)
@@ -72,7 +72,7 @@ def by_topic(logs: LogManager) -> Mapping[str, Mapping[int, Log]]:
 
 
 def topic_of(name: str, partitions: Mapping[int, Log], node_id: int) -> TopicImage | None:
-    """The topic of these logs; None if they cannot be all partitions of one topic."""
+    """Return the topic of these logs; None if they cannot be all partitions of one topic."""
     if sorted(partitions) != list(range(len(partitions))):
         return None
     topic_ids = {partition_log.topic_id for partition_log in partitions.values()} - {ZERO_UUID}
@@ -100,7 +100,9 @@ def producer_ids(logs: LogManager) -> Iterator[int]:
 
 
 def _producers_of(transactions: Log) -> Iterator[int]:
-    """The producer ids of transactional ids, which stay longer than the producer state of logs."""
+    """Yield the producer ids of transactional ids, which stay longer than the producer state of
+    logs.
+    """
     for record in _records(transactions):
         try:
             entry = decode(record.key, record.value)

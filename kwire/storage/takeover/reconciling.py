@@ -47,7 +47,7 @@ def from_kraft(
     on_disk: OnDisk,
     known_configs: KnownConfigs,
 ) -> Iterator[MetadataFinding]:
-    """The changes that make `image` agree with the KRaft metadata."""
+    """Yield the changes that make `image` agree with the KRaft metadata."""
     for name, topic in image.topics.items():
         topic_id = kraft.topics.get(name)
         if topic_id == topic.id:
@@ -73,7 +73,7 @@ def from_kraft(
 
 
 def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[MetadataFinding]:
-    """The changes of credentials, quotas, ACLs and delegation tokens."""
+    """Yield the changes of credentials, quotas, ACLs and delegation tokens."""
     for changed in entities.from_log(image, kraft):
         yield MetadataFinding(changed.says, changed.change)
     for change in acl_changes(image.acls, acls_in(kraft)):
@@ -87,7 +87,9 @@ def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[MetadataFindi
 def from_logs(
     known: TopicImage, found: TopicImage, image: ClusterImage
 ) -> Iterator[MetadataFinding]:
-    """The changes that make the topic `known` agree with its logs (`found`), apart from epochs."""
+    """Yield the changes that make the topic `known` agree with its logs (`found`), apart from
+    epochs.
+    """
     have = len(known.partitions)
     if found.id != known.id:
         says = f"topic {known.name} was deleted and created again, with id {uuid_text(found.id)}"
@@ -153,7 +155,7 @@ def _partitions(
 def newer_epoch(
     topic: TopicImage, index: int, leader_epoch: int, partition_epoch: int = 0
 ) -> MetadataFinding:
-    """The finding that a partition was led elsewhere in a later epoch than kwire knows."""
+    """Return the finding that a partition was led elsewhere in a later epoch than kwire knows."""
     state = topic.partitions[index]
     wanted = replace(
         state,

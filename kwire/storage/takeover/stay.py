@@ -97,7 +97,7 @@ class Stay:
         )
 
     def _kept(self, kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
-        """What kwire keeps of a resource's configs; None if they are not its business."""
+        """Return what kwire keeps of a resource's configs; None if they are not its business."""
         if kind == TOPIC_RESOURCE:
             return {key: text for key, text in configs.items() if key in TopicSettings.DEFINITIONS}
         if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
@@ -165,7 +165,7 @@ class Stay:
     # -- writing for Apache Kafka
 
     def _may_write(self, kraft: KraftMetadata) -> bool:
-        """Whether this node is alone in the KRaft metadata log; logs a warning if not."""
+        """Return whether this node is alone in the KRaft metadata log; logs a warning if not."""
         me = self._config.node_id
         if kraft.voters != {me}:
             why = f"its voters are {sorted(kraft.voters)}"
@@ -202,7 +202,7 @@ class Stay:
     # -- after the logs are opened
 
     def configs_of(self, image: ClusterImage, topic: str) -> Mapping[str, str]:
-        """The configs with which a topic's logs are opened."""
+        """Return the configs with which a topic's logs are opened."""
         if topic in image.topics or self._kraft is not None:
             return image.configs_of(TOPIC_RESOURCE, topic)
         if topic in INTERNAL_TOPICS:
@@ -259,7 +259,7 @@ class Stay:
         return image
 
     def _from_logs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
-        """The changes that make the topics of `image` agree with the logs."""
+        """Yield the changes that make the topics of `image` agree with the logs."""
         by_topic = on_disk.by_topic(self._logs)
         for name, partitions in by_topic.items():
             known = image.topics.get(name)

@@ -21,7 +21,7 @@ def _keeps_tokens(kraft: KraftMetadata) -> bool:
 
 
 def tokens_in(kraft: KraftMetadata) -> dict[str, DelegationToken]:
-    """All tokens in the log by id."""
+    """Return all tokens in the log by id."""
     return {
         record.token_id: DelegationToken(
             record.token_id,
@@ -58,7 +58,7 @@ def _between(
 def token_records(
     change: SetToken, kraft: KraftMetadata
 ) -> Iterator[DelegationTokenRecord | RemoveDelegationTokenRecord]:
-    """The records that a controller writes for a change of a token."""
+    """Yield the records that a controller writes for a change of a token."""
     token = change.token
     if not _keeps_tokens(kraft):
         return
