@@ -1,4 +1,4 @@
-"""What a cluster has, of what can be declared.  Only what is looked for is asked."""
+"""Reads the state of a cluster that a declaration can describe, only the needed parts of it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ from kwire.codecs.messages.metadata import MetadataResponseTopic
 T = TypeVar("T")
 
 OWN: Final = frozenset({Source.TOPIC, Source.CLIENT_METRICS, Source.GROUP})
-"""Where settings come from that belong to what they are told of, and to nothing above it."""
+"""The sources of configs that are set on the resource itself, not inherited."""
 ASKED_TOGETHER_MAX: Final = 500
-"""Topics in one request for their settings."""
+"""The most topics in one request for configs."""
 
 
 def sections_of(declared: Declared) -> list[str]:
-    """Those that are in the declaration."""
+    """Returns the sections that the declaration has."""
     return [each for each in SECTIONS if getattr(declared, each.replace("-", "_")) is not None]
 
 
 def look(
     cluster: Cluster, sections: Collection[str], declared: Declared | None = None
 ) -> FoundState:
-    """What the cluster has in these sections; where it does not tell of one, `untold` says why.
+    """Returns the state of the cluster in the given sections of a declaration.
 
-    Which settings and which ends of partitions are looked at `declared` says.  Raises ClientError.
+    `declared` limits the requests: configs of groups that cannot be listed, and end offsets, are
+    fetched only where it needs them.  For a section that the brokers do not return, `untold` says
+    why.  Raises ClientError.
     """
     wanted = declared or Declared()
     untold: dict[str, str] = {}
@@ -91,7 +93,7 @@ def look(
 
 
 def found_topics(cluster: Cluster, seeded: Collection[str]) -> dict[str, FoundTopic]:
-    """All topics; of those that are `seeded` it is looked at whether they have had records."""
+    """Returns all topics.  Only for `seeded` ones, it checks whether they ever had records."""
     topics = list_topics(cluster, internal=True)
     configs = _topic_configs(cluster, [str(topic.name) for topic in topics])
     empty = _never_written(cluster, [topic for topic in topics if topic.name in seeded])
@@ -109,7 +111,8 @@ def found_topics(cluster: Cluster, seeded: Collection[str]) -> dict[str, FoundTo
 
 
 def _topic_configs(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str]]:
-    """Those of their own; topics that are gone by now are left out."""
+    """Returns the configs that are set on each topic, without defaults.  Topics that were deleted
+    meanwhile are left out."""
     found: dict[str, dict[str, str]] = {}
     for start in range(0, len(names), ASKED_TOGETHER_MAX):
         for result in _described(cluster, names[start : start + ASKED_TOGETHER_MAX]):
@@ -150,7 +153,7 @@ def _never_written(cluster: Cluster, topics: list[MetadataResponseTopic]) -> set
 
 
 def _users(cluster: Cluster) -> dict[str, Mapping[str, int]]:
-    """By the mechanisms that there are names for."""
+    """Returns the iterations of each user by mechanism, for the mechanisms that kwire knows."""
     return {
         name: {each: count for each, count in its.items() if each in MECHANISMS}
         for name, its in describe_users(cluster).items()
@@ -192,14 +195,15 @@ def _quotas(cluster: Cluster) -> dict[Entity, dict[str, float]]:
 def _named(
     cluster: Cluster, kind: ConfigResourceKind, declared: Collection[str]
 ) -> dict[str, dict[str, str]]:
-    """The settings of those that there are, and of those that are `declared`."""
+    """Returns the configs of the resources that exist or are `declared`, without empty ones."""
     names = sorted({*declared, *_listed(cluster, kind)})
     found = {name: _own(describe_configs(cluster, ConfigResource(kind, name))) for name in names}
     return {name: settings for name, settings in found.items() if settings}
 
 
 def _listed(cluster: Cluster, kind: ConfigResourceKind) -> list[str]:
-    """Older brokers list subscriptions alone (KIP-1142): of groups the declared ones count then."""
+    """Returns the names of resources with configs.  Brokers before KIP-1142 list client metrics
+    only; then only declared groups are compared."""
     request = ListConfigResourcesRequest([kind])
 
     def ask() -> list[str]:

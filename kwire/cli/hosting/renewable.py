@@ -1,4 +1,4 @@
-"""A broker at one port of a process that forks them, and the one that is to come after it."""
+"""The broker at one port of a process that forks brokers, and the prepared next one."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """What one broker of several has of its own."""
+    """The ports, clock and folder of one of several brokers."""
 
     port: int
     control: int | None
-    """The port at which tests ask for faults, if they may."""
+    """Port of the HTTP control; None if the broker has no control."""
     ahead_ms: int
-    """How far its clock is ahead."""
+    """How many ms the broker's clock is ahead of the real time."""
     folder: str
 
 
 Run = Callable[["Place", Mapping[str, str], "Turn", Callable[["Broker"], None]], None]
-"""Serve there by these settings to the end: bind its ports when its turn has come, and call the
-last one when all is ready."""
+"""Runs a broker with these settings until it ends.  The broker binds its ports once `Turn` returns,
+and calls the last function when it is ready."""
 
 WORD: Final = b"x"
-"""What is said on a line, to a broker that its turn has come, and by one that serves."""
+"""Sent to a waiting broker: bind the ports.  Sent back by the broker: it serves."""
 
 
 class Forking(NamedTuple):
-    """What all brokers are forked with."""
+    """What all forked brokers have in common."""
 
     run: Run
     alive: tuple[int, int]
     """A pipe that ends with the process that forks."""
     lines: set[socket.socket]
-    """To all brokers whose turn has not come: none is to have another one's."""
+    """Sockets to all waiting brokers.  A forked broker closes those of the others."""
 
 
 class Waiting:
-    """A broker that was forked, and gets ready but for its ports."""
+    """A forked broker that starts, and waits for `serve` before it binds its ports."""
 
     def __init__(self, forking: Forking, place: Place, settings: Mapping[str, str]) -> None:
         """Forks the broker, which starts but does not bind its ports yet."""
@@ -58,7 +58,7 @@ class Waiting:
         self._lines = forking.lines
         self._line, others_end = socket.socketpair()
         self._lines.add(self._line)
-        gc.freeze()  # a collection would write to each object's page, and have it copied
+        gc.freeze()  # else a collection writes to all pages of memory, which copies them
         here = (*forking.alive, *(each.fileno() for each in self._lines), 1)
         settings = {**settings, "log.dirs": place.folder}
         work = partial(_serve, forking.run, place, settings, others_end)
@@ -66,15 +66,15 @@ class Waiting:
         others_end.close()
 
     def serve(self) -> bool:
-        """Have it bind its ports; whether it serves.  It has ended where it does not."""
-        with suppress(OSError):  # it ended while it waited
+        """Has the broker bind its ports; returns False if it does not serve but has ended."""
+        with suppress(OSError):  # the broker ended while it waited
             self._line.sendall(WORD)
         serves = self._hears_word()
         self._hang_up()
         return serves
 
     def end(self) -> None:
-        """Let it be none."""
+        """Kills the waiting broker."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         self._hang_up()
@@ -82,7 +82,7 @@ class Waiting:
     def _hears_word(self) -> bool:
         try:
             return self._line.recv(1) == WORD
-        except ConnectionResetError:  # it ended without having read
+        except ConnectionResetError:  # the broker ended before it read the word
             return False
 
     def _hang_up(self) -> None:
@@ -91,7 +91,7 @@ class Waiting:
 
 
 def _serve(run: Run, place: Place, settings: Mapping[str, str], line: socket.socket) -> None:
-    """In the process of the broker."""
+    """Runs the broker in its own process, which the parent has just forked."""
 
     async def turn() -> None:
         await trio.lowlevel.wait_readable(line)
@@ -107,7 +107,7 @@ def _serve(run: Run, place: Place, settings: Mapping[str, str], line: socket.soc
 
 
 class Renewable:
-    """The broker of the moment, and the one that is prepared for its place."""
+    """The running broker at one port, and the next one, which is prepared in advance."""
 
     def __init__(self, forking: Forking) -> None:
         """No broker runs until the first one is started."""
@@ -116,16 +116,16 @@ class Renewable:
         self._status = 0
         self._next: Waiting | None = None
         self._wanted: Place | None = None
-        """Where the next one is to be prepared."""
+        """Where `prepare` forks the next broker; None if none is wanted."""
 
     def state(self) -> str:
-        """The answer to what it is about."""
+        """Returns `ready PID` if the broker runs, else `ended STATUS`."""
         if self._pid:
             self._reap(os.WNOHANG)
         return f"ready {self._pid}" if self._pid else f"ended {self._status}"
 
     def start(self, place: Place, settings: Mapping[str, str]) -> str:
-        """A new one, in the place of the one that is there; the answer."""
+        """Kills the broker, starts a new one (the prepared one, if any), and returns its state."""
         self.end(signal.SIGKILL)
         prepared = self._prepared(place)
         if prepared is None or not self._serves(prepared):
@@ -140,11 +140,11 @@ class Renewable:
         return serves
 
     def want(self, place: Place) -> None:
-        """Have `prepare` make one there."""
+        """Notes that the next `prepare` forks a broker for `place`."""
         self._wanted = place
 
     def prepare(self, settings: Mapping[str, str]) -> bool:
-        """Fork what is wanted; whether anything was."""
+        """Forks the wanted broker; returns whether one was wanted."""
         place, self._wanted = self._wanted, None
         if place is None:
             return False
@@ -163,7 +163,7 @@ class Renewable:
         return prepared
 
     def forget(self) -> None:
-        """Have both end at once."""
+        """Kills the running broker and the prepared one."""
         self._wanted = None
         self._drop_next()
         self.end(signal.SIGKILL)
@@ -174,12 +174,12 @@ class Renewable:
             dropped.end()
 
     def end(self, number: signal.Signals) -> None:
-        """Have the broker end, if there is one, and wait for that."""
+        """Sends a signal to the broker, if it runs, and waits until its process ends."""
         if not self._pid:
             return
-        self._reap(os.WNOHANG)  # who has ended by itself is signalled no more
+        self._reap(os.WNOHANG)  # a process that has ended must not be signalled
         if self._pid:
-            os.kill(self._pid, signal.SIGCONT)  # it may be paused
+            os.kill(self._pid, signal.SIGCONT)  # a paused process handles no signals
             os.kill(self._pid, number)
             self._reap(0)
 

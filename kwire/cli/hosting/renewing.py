@@ -1,27 +1,29 @@
-"""`kwire serve --renewable`: brokers that whoever started it may have anew, for its tests.
+"""`kwire serve --renewable`: starts and replaces brokers as kwire.testing orders.
 
-This process imports what a broker needs and forks it, so that the next one, with a folder of its
-own, is soon there.  It takes orders on standard input, a line each, and answers them with lines on
-standard output:
+This process imports what a broker needs and forks each broker, so that a new one, with its own
+folder, is ready within milliseconds.  It reads orders from standard input, one per line, and writes
+answers to standard output, one per line:
 
     start PORT CONTROL AHEAD_MS FOLDER
-                    the broker at that port, with its data in FOLDER, or in several with commas
-                    between; one that runs there is killed first.  CONTROL is its other port, or 0
-                    for none, AHEAD_MS how far its clock is ahead of the world's.  The answer is
-                    `ready PID`, or `ended STATUS` where it does not start: the log says why
-    settings JSON   have brokers go by the settings of this object, in place of those of the
-                    command line, which all may see.  Not answered
-    stop PORT       end cleanly (SIGTERM); `ended STATUS`
-    kill PORT       end at once (SIGKILL); `ended STATUS`
-    state PORT      `ready PID`, or `ended STATUS` where it is not there, for what reason ever
-    forget PORT     end at once, and hear no more of that port; `ended STATUS`
+                    Starts a broker at PORT with its data in FOLDER (or several, separated by
+                    commas).  A broker that runs at PORT is killed first.  CONTROL is the port of
+                    its HTTP control, or 0 for none.  Its clock is AHEAD_MS ahead of the real time.
+                    The answer is `ready PID`, or `ended STATUS` if it does not start: see the log.
+    settings JSON   Replaces the settings of the command line, which all users of the machine can
+                    read, by those of the JSON object.  No answer.
+    stop PORT       Ends the broker cleanly (SIGTERM); `ended STATUS`.
+    kill PORT       Kills the broker (SIGKILL); `ended STATUS`.
+    state PORT      `ready PID` if the broker runs, else `ended STATUS`.
+    forget PORT     Kills the broker at PORT and the one prepared for it; `ended STATUS`.
     prepare PORT CONTROL FOLDER
-                    have a broker ready, but for its ports, for the order to start it there with
-                    a clock that is right; it is forked while there are no orders.  Not answered
-    remove FOLDER   remove it with all that is in it.  Not answered
+                    Forks a broker in advance that does not bind its ports yet, as soon as there
+                    are no orders.  A later `start` with the same values uses it, if its clock is
+                    not ahead.  No answer.
+    remove FOLDER   Removes the folder with its contents.  No answer.
 
-Statuses are exit statuses, negative where a signal ended it.  When standard input ends, because
-whoever holds its other end does, the brokers are ended and the folder `--owns` is removed.
+STATUS is an exit status, or the negative number of the signal that ended the broker.  When standard
+input ends, because its other end is closed, all brokers are ended and the folder `--owns` is
+removed.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ log = logging.getLogger("kwire.serve")
 AT_ONCE: Final = (
     "kwire.server.server",
     "kwire.cli.hosting.advertised",
-    "encodings.idna",  # of names of hosts
+    "encodings.idna",  # for host names
     "kwire.requests.handlers.api_versions",
     "kwire.requests.handlers.metadata",
 )
-"""Modules that the first broker waits for."""
+"""Modules that the first broker needs; they are imported before it is forked."""
 
 OF_CONTROL: Final = ("kwire.testing.hooks.control.service", "kwire.testing.hooks.control.server")
-"""Likewise, where it is controlled."""
+"""Further ones that a broker with an HTTP control needs."""
 
 IN_TIME_OF_CONTROL: Final = ("kwire.server.network.controlled",)
 
@@ -79,8 +81,8 @@ IN_TIME: Final = (
     "kwire.requests.handlers.txn_offset_commit",
     "kwire.requests.handlers.end_txn",
 )
-"""Modules that brokers import at their first use, in the order that tests come to need them: they
-are imported here while nothing else is asked for, and all later brokers have them."""
+"""Modules that brokers import at their first use, in the order in which tests usually need them.
+They are imported here while there are no orders, so that brokers forked later have them."""
 
 LISTENING: Final = ("listeners", "advertised.listeners")
 
@@ -95,11 +97,12 @@ def serve_renewable(
     is_controlled: bool,
     developed: Developed,
 ) -> None:
-    """Take orders until standard input ends; `owned` is a folder that goes with this process.
+    """Carries out orders until standard input ends, then ends all brokers.
 
-    `developed` gives settings that are ordered with those to develop against.
+    `owned` is a folder that is removed then.  `developed` adds the defaults for development to
+    settings that an order gives.
     """
-    gc.disable()  # what is imported stays, and this process does little else
+    gc.disable()  # imported modules stay, so there is hardly any garbage
     for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
     later = iter((*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME))
@@ -117,7 +120,8 @@ def serve_renewable(
 
 
 def orders(meanwhile: Callable[[], bool]) -> Iterator[str]:
-    """The lines of standard input; while none is there a piece of work is done, if there is one."""
+    """Yields the lines of standard input.  While there are none, it calls `meanwhile`, which does
+    one piece of work and returns False if there is none left."""
     pending = b""
     while True:
         while not select.select([0], [], [], 0)[0] and meanwhile():
@@ -131,7 +135,7 @@ def orders(meanwhile: Callable[[], bool]) -> Iterator[str]:
 
 
 def import_one(modules: Iterator[str]) -> bool:
-    """Whether there was one left."""
+    """Imports the next module; returns False if none is left."""
     module = next(modules, None)
     if module is not None:
         import_module(module)
@@ -139,17 +143,17 @@ def import_one(modules: Iterator[str]) -> bool:
 
 
 class Renewables:
-    """The brokers of the moment, by their ports."""
+    """The running and prepared brokers, by port."""
 
     def __init__(self, settings: Mapping[str, str], run: Run, developed: Developed) -> None:
         self._settings = settings
         self._developed = developed
         self._forking = Forking(run, os.pipe(), set())
         self._brokers: dict[int, Renewable] = {}
-        """The first one is where the settings say; for others its port is replaced in them."""
+        """The first broker has the port of the settings; for others that port is replaced."""
 
     def obey(self, order: str) -> str:
-        """The answer to an order, empty for none: see the module."""
+        """Carries out an order (see the module); returns the answer, or "" if it has none."""
         word, _, rest = order.partition(" ")
         if word == "settings":
             self._settings = self._developed(json.loads(rest))
@@ -174,7 +178,7 @@ class Renewables:
         return broker.state()
 
     def prepare_one(self) -> bool:
-        """Whether there was one to be prepared."""
+        """Forks one of the wanted brokers; returns False if none is wanted."""
         return any(
             broker.prepare(self._settings_at(port)) for port, broker in self._brokers.items()
         )
@@ -187,7 +191,7 @@ class Renewables:
         }
 
     def end(self, number: signal.Signals) -> None:
-        """Have all end."""
+        """Ends all brokers: sends `number` to the running ones, and kills the prepared ones."""
         for broker in self._brokers.values():
             broker.end(number)
             broker.forget()
