@@ -21,7 +21,7 @@ from kwire.codecs.messages.stop_replica import StopReplicaRequest, StopReplicaRe
 
 
 def note_marked_topics(state: ControllerState) -> list[str]:
-    """Begin to follow topics that are newly marked for deletion, and return their names."""
+    """Begins to follow the topics that are newly marked for deletion; returns their names."""
     if not state.settings.config.delete_topic_enable:
         return []
     new = [topic for topic in sorted(state.image.deleting) if topic not in state.deletions]
@@ -45,7 +45,7 @@ def halt_where_replicas_are_offline(state: ControllerState) -> None:
 def resume(
     state: ControllerState, topics: Iterable[str], *, anew: bool = False
 ) -> ControllerEffects:
-    """Continue these deletions: stop and delete replicas, or delete topics without any left.
+    """Continues these deletions: stops and deletes replicas, or deletes topics that have none left.
 
     Nothing is sent for a topic while a request for it is unanswered.  `anew` also tries deletions
     that are halted: the obstacle may be gone.
@@ -84,7 +84,7 @@ def stop_replica_answered(
     request: StopReplicaRequest,
     response: StopReplicaResponse,
 ) -> ControllerEffects:
-    """Note which replicas a broker has deleted, and halt deletions of which one failed."""
+    """Notes which replicas a broker has deleted; halts deletions of which one failed."""
     errors = {
         (each.topic_name, each.partition_index): each.error_code
         for each in response.partition_errors

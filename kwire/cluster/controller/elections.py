@@ -47,7 +47,7 @@ FIRST_BALANCING_MS = 5000
 def leader_elections(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> list[Decision]:
-    """Decisions that elect leaders for those of the partitions that have none."""
+    """Returns decisions that elect a leader for each partition that has none."""
     return [
         partial(_elect_leader, state, topic_partition)
         for topic_partition in sorted(topic_partitions)
@@ -87,7 +87,10 @@ class PartitionElection:
         self._kind = kind
 
     def __call__(self, image: ClusterImage) -> AlterPartition:
-        """Raises Refusal."""
+        """Returns the change that elects the partition's leader.
+
+        Raises Refusal, for instance if no election is needed or no replica can lead.
+        """
         partition = partition_of(image, self.topic_partition)
         if partition is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
@@ -142,7 +145,10 @@ def _no_leader_available(kind: int) -> Refusal:
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> ControllerEffects:
-    """Elect leaders for the partitions of the request; without topics it means all partitions."""
+    """ElectLeaders: elects leaders for the partitions of the request.
+
+    A request without topics means all partitions.
+    """
     kind, topics = request.election_type, request.topic_partitions
     if kind not in (PREFERRED, UNCLEAN):
         return ControllerEffects(reply=_unknown_election_type(request))
@@ -204,7 +210,10 @@ def _unknown_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse
 def preferred_elections(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> list[Decision]:
-    """Decisions that elect the preferred leaders; a refusal has no further effect."""
+    """Returns decisions that elect the preferred replicas as leaders.
+
+    A partition whose election is refused keeps its leader; no error is reported.
+    """
     return [
         DecisionOutcome(PartitionElection(state, topic_partition, PREFERRED))
         for topic_partition in topic_partitions
@@ -240,7 +249,11 @@ def _can_lead(state: ControllerState, topic_partition: TopicPartition) -> bool:
 
 
 def balancing_timer(state: ControllerState, first: bool = False) -> ControllerEffects:
-    """The timer of the next balancing, if `auto.leader.rebalance.enable` is set."""
+    """Returns the timer of the next balancing.
+
+    Returns no timer unless `auto.leader.rebalance.enable` is set.  The `first` one after a
+    controller's start fires sooner.
+    """
     config = state.settings.config
     if not config.auto_leader_rebalance_enable:
         return ControllerEffects()

@@ -82,7 +82,7 @@ class IsrChange:
         return self._state.alteration(image, self._topic_partition, self._now)
 
     def _stale(self, partition: PartitionImage) -> ErrorCode:
-        """The error of a request by other epochs than the controller's, or NONE."""
+        """Returns the error if the request names old epochs, or NONE."""
         request = self._request
         is_newer = request.partition_epoch > partition.partition_epoch
         if is_newer or request.leader_epoch > partition.leader_epoch:
@@ -92,7 +92,10 @@ class IsrChange:
         return ErrorCode.NONE
 
     def _is_made(self, partition: PartitionImage) -> bool:
-        """Whether the partition already is as the leader requests: it may have sent this twice."""
+        """Returns whether the partition is as requested already.
+
+        A leader may send a request twice, if it did not get the response.
+        """
         return (self._leader, self._isr, self._recovering) == (
             partition.leader,
             partition.isr,
@@ -100,7 +103,7 @@ class IsrChange:
         )
 
     def _invalid(self, partition: PartitionImage) -> ErrorCode:
-        """Why the requested ISR is not possible, or NONE."""
+        """Returns the error if the requested ISR is not possible, or NONE."""
         if self._request.partition_epoch < partition.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
         if self._recovering and (len(self._isr) > 1 or not partition.recovering):

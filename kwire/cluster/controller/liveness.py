@@ -86,7 +86,7 @@ def remove_absent_brokers(state: ControllerState) -> ControllerEffects:
 def _replicas_gone(
     state: ControllerState, broker_id: int, topic_partitions: list[TopicPartition]
 ) -> ControllerEffects:
-    """Elect leaders and shrink ISRs without a broker's replicas that are gone.
+    """Elects leaders and shrinks ISRs after replicas on a broker have become unreachable.
 
     Partitions that need no change are only sent to all brokers, which report the replicas as
     offline.
@@ -119,7 +119,7 @@ def _replicas_gone(
 def remove_departed_members(
     state: ControllerState, topic_partition: TopicPartition, now: PartitionImage
 ) -> list[Decision]:
-    """Decisions that remove brokers from a partition's new ISR that are no longer members.
+    """Returns decisions that remove brokers which are no longer members from an ISR.
 
     Such a broker may be a member again when a decision is committed; it can then be elected anew.
     """
@@ -135,7 +135,7 @@ def remove_departed_members(
 def _remove_replica(
     state: ControllerState, broker_id: int, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """A decision: the partition without a broker as leader or in its ISR."""
+    """Returns the change that removes a broker as leader and from the ISR of a partition."""
     partition = partition_of(image, topic_partition)
     if (
         partition is None
@@ -200,7 +200,7 @@ def start_brokers(state: ControllerState, arrived: Mapping[int, int]) -> Control
 def _resume_waiting(
     state: ControllerState, topic_partitions: Set[TopicPartition], brokers: Set[int]
 ) -> ControllerEffects:
-    """Resume what waited for replicas of these partitions on these brokers.
+    """Resumes what waited for replicas of these partitions on these brokers.
 
     Those are elections, reassignments to these brokers, and deletions of topics.
     """

@@ -84,7 +84,7 @@ class ClusterController:
     # -- events of the store
 
     def image_changed(self, image: ClusterImage, delta: ClusterDelta) -> ControllerEffects:
-        """The store published `image`, the result of `delta`.
+        """Handles a new `image` of the store, the result of `delta`.
 
         Any broker or tool may have made the change, this controller included.
         """
@@ -207,7 +207,7 @@ class ClusterController:
     def preferred_elections_requested(
         self, topic_partitions: Iterable[TopicPartition]
     ) -> ControllerEffects:
-        """A tool wrote into the store that the preferred replicas of these partitions lead."""
+        """Handles a tool's request in the store to elect the preferred replicas."""
         return ControllerEffects(
             decisions=elections.preferred_elections(self.state, topic_partitions)
         )
@@ -215,7 +215,7 @@ class ClusterController:
     # -- responses and requests of brokers and clients
 
     def response_received(self, sent: BrokerRequest, response: Message | None) -> ControllerEffects:
-        """A broker answered a request; `response` is None if the broker is gone."""
+        """Handles a broker's response to a request; `response` is None if the broker is gone."""
         state = self.state
         # The response of an earlier registration says nothing about the broker that runs now.
         if state.members.get(sent.broker_id) != sent.broker_epoch:
@@ -243,7 +243,7 @@ class ClusterController:
         return ControllerEffects(reply=reassignment.list_reassignments(self.state, request))
 
     def may_allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> ControllerEffects:
-        """Whether this broker may have a block of producer ids from the store: an ErrorCode."""
+        """Replies NONE if the broker may take a block of producer ids, or else the error."""
         epoch = self.state.members.get(request.broker_id)
         if epoch is None:
             return ControllerEffects(reply=ErrorCode.BROKER_ID_NOT_REGISTERED)

@@ -200,7 +200,7 @@ class BrokerRequestBatch:
 def gathered(
     state: ControllerState, gather: Callable[[BrokerRequestBatch], None]
 ) -> list[BrokerRequest]:
-    """The requests of a batch that `gather` fills."""
+    """Returns the requests of a new batch after `gather` has filled it."""
     batch = BrokerRequestBatch(state)
     gather(batch)
     return batch.requests()
@@ -209,7 +209,7 @@ def gathered(
 def _by_topic(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> Iterator[tuple[TopicImage, list[TopicPartition]]]:
-    """Topics that (still) exist, each with those of the partitions that exist."""
+    """Yields each topic that still exists, with those of the given partitions that exist."""
     for name, group in groupby(
         sorted(topic_partitions), key=lambda topic_partition: topic_partition[0]
     ):
@@ -250,7 +250,7 @@ def _leader_and_isr_state(
 def _shown_state(
     state: ControllerState, topic_partition: TopicPartition, partition: PartitionImage
 ) -> UpdateMetadataPartitionState:
-    """The state for clients; a topic that is being deleted is shown without leaders."""
+    """Returns a partition's state for clients; while its topic is deleted it has no leader."""
     deleting = state.is_deleting(topic_partition[0])
     online = state.online(topic_partition)
     return UpdateMetadataPartitionState(
@@ -266,7 +266,7 @@ def _shown_state(
 
 
 def _leaders(state: ControllerState, leaders: set[int]) -> Iterator[LeaderAndIsrLiveLeader]:
-    """The addresses at which followers reach these leaders."""
+    """Yields the addresses at which followers reach these leaders."""
     listener = state.settings.config.inter_broker_listener
     for broker_id in sorted(leaders & state.members.keys()):
         broker = state.image.brokers.get(broker_id)

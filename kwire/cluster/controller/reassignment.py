@@ -89,7 +89,7 @@ def reassigning_state(
 
 
 def _completed_state(partition: PartitionImage, online: Online) -> PartitionImage | None:
-    """The state with only the target replicas; None if it is not possible yet."""
+    """Returns the state with only the target replicas; None if that is not possible yet."""
     target = target_replicas(partition)
     if not is_complete(partition):
         return None
@@ -109,7 +109,7 @@ def completion_decision(state: ControllerState, topic_partition: TopicPartition)
 def _complete(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """The change that ends a reassignment, or None if it cannot end or has ended."""
+    """Returns the change that ends a reassignment; None if it cannot end yet or has ended."""
     partition = partition_of(image, topic_partition)
     if partition is None or not (partition.adding or partition.removing):
         return None
@@ -170,7 +170,10 @@ class PartitionReassignment:
         self._may_be_away = may_be_away
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
-        """Raises Refusal."""
+        """Returns the change that begins or cancels the reassignment.
+
+        None if the partition has these replicas already.  Raises Refusal.
+        """
         partition = partition_of(image, self.topic_partition)
         if partition is None or self.topic_partition[0] in image.deleting:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
@@ -200,7 +203,7 @@ class PartitionReassignment:
         return f"Unable to find a topic named {topic}."
 
     def _checked_target(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Raises Refusal."""
+        """Returns the replicas to move to.  Raises Refusal if they are not possible."""
         if self._target is None:
             if not (partition.adding or partition.removing):
                 raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -220,7 +223,7 @@ class PartitionReassignment:
 def alter_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> ControllerEffects:
-    """Begin, change or cancel reassignments for a client."""
+    """AlterPartitionReassignments: begins, changes or cancels reassignments."""
     may_change = request.allow_replication_factor_change
     if not request.topics:
         empty = AlterPartitionReassignmentsResponse(allow_replication_factor_change=may_change)
@@ -260,7 +263,7 @@ def alter_reassignments(
 def _answered(
     topic: ReassignableTopic, outcomes: Sequence[DecisionOutcome[AlterPartition]]
 ) -> ReassignableTopicResponse:
-    """The part of the response for one topic."""
+    """Returns the part of the response about one topic."""
     return ReassignableTopicResponse(
         topic.name,
         [
@@ -296,7 +299,7 @@ def reassignments_requested(
 def list_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The reassignments in progress, of all topics or of those in the request."""
+    """Returns the reassignments in progress: all, or those of the request's topics."""
     if request.topics is None:
         topic_partitions = sorted(state.reassigned)
     else:

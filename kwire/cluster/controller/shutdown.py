@@ -34,7 +34,10 @@ UNKNOWN_EPOCH = -1
 def controlled_shutdown(
     state: ControllerState, request: ControlledShutdownRequest
 ) -> ControllerEffects:
-    """Take leadership and ISR membership from the broker that sends the request."""
+    """ControlledShutdown: moves leadership from the broker that sends the request.
+
+    The broker also leaves the ISRs.
+    """
     broker_id = request.broker_id
     epoch = state.members.get(broker_id)
     if epoch is None:
@@ -93,7 +96,10 @@ def _leave(
 
 
 def _remaining(state: ControllerState, broker_id: int) -> ControlledShutdownResponse:
-    """The response: partitions that the broker still leads because nobody else is in sync."""
+    """Returns the response, with the partitions that the broker still leads.
+
+    No other replica of them is in sync.
+    """
     left = []
     for topic_partition in sorted(state.hosted.get(broker_id, ())):
         partition = state.partition(topic_partition)

@@ -83,7 +83,10 @@ class ControllerState:
         )
 
     def online(self, topic_partition: TopicPartition) -> Online:
-        """Whether a replica may lead or be in sync: live, not shutting down, log available."""
+        """Returns a test whether a replica may lead or be in sync.
+
+        Its broker must be live and not shutting down, and its log directory must work.
+        """
         members, shutting_down = self.members, self.shutting_down
         return lambda broker_id: (
             broker_id in members
@@ -116,9 +119,10 @@ class ControllerState:
     def alteration(
         self, image: ClusterImage, topic_partition: TopicPartition, after: PartitionImage | None
     ) -> AlterPartition | None:
-        """The change of a partition from its state in `image` to `after`; None if nothing changes.
+        """Returns the change of a partition from its state in `image` to `after`.
 
-        The new state has the image's controller epoch, which fences earlier controllers.
+        None if `after` is None or nothing changes.  The new state has the image's controller epoch,
+        which fences earlier controllers.
         """
         name, index = topic_partition
         topic = image.topics.get(name)

@@ -68,7 +68,7 @@ def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
 
 
 def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
-    """Raise Refusal for configs without a value, or named more than once."""
+    """Raises Refusal if a config has no value or is named more than once."""
     if len(set(names)) < len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     without_value = ", ".join(nulls)
@@ -163,7 +163,7 @@ def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
 def _check(
     settings: LiveSettings, image: ClusterImage, change: ConfigChange, configs: Mapping[str, str]
 ) -> None:
-    """Raise Refusal if these configs are not valid for the resource."""
+    """Raises Refusal if the configs are not valid for the resource."""
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC:
         check_topic(settings.config, configs)

@@ -64,7 +64,7 @@ def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -
 
 
 def refuse_unclear_edits(edits: Sequence[ConfigEdit]) -> None:
-    """Raise Refusal for edits without a value, of the same config, or with an unknown operation."""
+    """Raises Refusal for an edit that has no value, repeats a config, or is of unknown kind."""
     nulls = [
         edit.name
         for edit in edits
@@ -83,7 +83,7 @@ def _definition(kind: int, name: str) -> Definition | None:
 
 
 def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Definition:
-    """The definition of a config of type LIST.  Raises Refusal for other types.
+    """Returns the definition of a config, which must be of type LIST.  Raises Refusal.
 
     A config that is not set starts with Kafka's default, whatever the broker's file says.
     """

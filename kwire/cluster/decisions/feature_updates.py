@@ -32,7 +32,7 @@ class FeatureUpdate:
 def update_features(
     image: ClusterImage, updates: Sequence[FeatureUpdate], node_id: int
 ) -> SetFeatures | None:
-    """The change that makes all updates, or none.  Raises Refusal.
+    """Returns the change that makes all updates.  Raises Refusal if one is not possible.
 
     `node_id` is the broker that decides.
     """
@@ -52,7 +52,7 @@ def update_features(
 
 
 def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
-    """Why the update is not possible, in Apache Kafka's words; None if it is."""
+    """Returns why an update is not possible, in Apache Kafka's words; None if it is possible."""
     current = image.features.level(wanted.feature)
     reason = _why_invalid(wanted) or _why_unsupported(image, wanted, node_id)
     reason = reason or _why_wrong_direction(wanted, current)
@@ -159,7 +159,10 @@ def can_features_change(image: ClusterImage) -> bool:
 
 
 def _best(image: ClusterImage) -> dict[str, int]:
-    """The highest level of each feature that all members support and the administrator allows."""
+    """Returns the highest possible level of each feature.
+
+    All members must support it, and the administrator must allow it.
+    """
     best = {}
     for name, (_, high) in SUPPORTED.items():
         level = min(image.features.asked.get(name, high), _highest(name, image.brokers.values()))

@@ -75,7 +75,7 @@ def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
 def creation(
     image: ClusterImage, config: BrokerConfig, wanted: NewTopic, like: Sequence[str]
 ) -> CreateTopic:
-    """The change that creates a topic.  Raises Refusal.
+    """Returns the change that creates a topic.  Raises Refusal.
 
     `like` are existing topics whose names differ from the new one only by `.` and `_`.  Kafka
     refuses that, because its metric names do not distinguish them.
@@ -139,7 +139,7 @@ def _start_and_shift(name: str, size: int) -> tuple[int, int]:
 
 
 def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
-    """The partitions of a manual assignment.  Raises Refusal."""
+    """Returns the partitions of a manual assignment.  Raises Refusal."""
     for value, field_name in (
         (wanted.replication_factor, "replication factor"),
         (wanted.num_partitions, "numPartitions"),
@@ -188,7 +188,10 @@ def creations(
 
 
 def on_first_use(settings: LiveSettings, name: str) -> Decision:
-    """A decision: create a topic if it does not exist and can be created; never a refusal."""
+    """Returns a decision that creates a topic when a client first uses it.
+
+    The decision makes no change if the topic exists or cannot be created; it never refuses.
+    """
 
     def decide(image: ClusterImage) -> CreateTopic | None:
         """Returns the creation; None if the topic exists or cannot be created."""
@@ -204,7 +207,7 @@ def on_first_use(settings: LiveSettings, name: str) -> Decision:
 
 
 def internal_topic(settings: LiveSettings, name: str) -> Decision:
-    """A decision: create one of the broker's internal topics if it does not exist.
+    """Returns a decision that creates one of the broker's internal topics if it does not exist.
 
     Raises Refusal if it cannot be created.
     """
@@ -220,7 +223,10 @@ def internal_topic(settings: LiveSettings, name: str) -> Decision:
 
 
 def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
-    """The shape of a topic that nobody specified: an internal topic's settings, or all defaults."""
+    """Returns a topic as it is created without a specification.
+
+    Internal topics have settings of their own; other topics have all defaults.
+    """
     if name == GROUP_METADATA_TOPIC:
         return NewTopic(
             name,
@@ -286,7 +292,7 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
 
 
 def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
-    """An internal topic's replication factor.
+    """Returns an internal topic's replication factor.
 
     It is reduced to the number of brokers unless it was set explicitly.
     """

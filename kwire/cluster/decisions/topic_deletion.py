@@ -41,7 +41,7 @@ class TopicDeletion:
 
 
 def deletions(image: ClusterImage, requested: Sequence[TopicDeletion]) -> list[TopicDeletion]:
-    """The results for the topics of a request; those without a refusal are to be deleted."""
+    """Returns a result for each topic of a request; topics without a refusal are to be deleted."""
     results: list[TopicDeletion] = []
     results_by_name: dict[str, TopicDeletion] = {}
     by_name = Counter(topic.name for topic in requested if topic.name is not None)
@@ -74,7 +74,7 @@ def _refused(topic: TopicDeletion, error: ErrorCode, message: str) -> TopicDelet
 
 
 def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
-    """What is wrong with how the request names the topic, in Kafka's words; None if nothing."""
+    """Returns what is wrong with how the request names a topic, in Kafka's words, or None."""
     if topic.name is None:
         if topic.topic_id == ZERO_UUID:
             return "Neither topic name nor id were specified."
@@ -85,7 +85,7 @@ def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes])
 
 
 def _looked_up(image: ClusterImage, topic: TopicDeletion) -> TopicDeletion:
-    """The topic with name and id, or with a refusal if it does not exist."""
+    """Returns the topic with its name and id, or with a refusal if it does not exist."""
     if topic.name is None:
         topic_image = image.topic_by_id(topic.topic_id)
         if topic_image is None:

@@ -85,7 +85,7 @@ class LoneMembership:
     # -- partitions
 
     def _note_absent(self, image: ClusterImage) -> None:
-        """Remember the partitions whose logs may be in a log directory that is offline."""
+        """Records which partitions may have their logs in a log directory that is offline."""
         node_id, logs = self._node.node_id, self._hosted.logs
         if not logs.offline_dirs:
             return
@@ -102,7 +102,7 @@ class LoneMembership:
         )
 
     def _is_surely_here(self, topic: str, index: int) -> bool:
-        """Whether an online directory has the partition's log, with a topic id.
+        """Returns whether an online directory has this partition's log, known by its topic id.
 
         A log without a topic id may belong to a topic of the same name that was deleted.
         """
@@ -195,7 +195,10 @@ class LoneMembership:
         await commit_decided(self._node.store, lambda: self.image, decisions)
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """The controller machine's reply, once its decisions are committed.  Raises StoreError."""
+        """Returns the controller machine's reply once its decisions are committed.
+
+        Raises StoreError.
+        """
         effects = question(self._controller())
         while effects.decisions or effects.then is not None:
             await self.commit(effects.decisions)
@@ -205,7 +208,7 @@ class LoneMembership:
         return effects.reply
 
     def _controller(self) -> ClusterController:
-        """A controller machine with as much state as the requests of clients need."""
+        """Returns a controller machine with as much state as the requests of clients need."""
         from kwire.cluster.controller.machine import ClusterController
 
         image = self.image

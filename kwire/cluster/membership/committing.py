@@ -29,7 +29,7 @@ NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
 async def commit_for_client(
     membership: ClusterMembership, decisions: Sequence[Decision], log: Logger, otherwise: str
 ) -> Refusal | None:
-    """Commit `decisions`.  Returns None, or the Refusal for the client if the store cannot.
+    """Commits `decisions`; returns None, or the Refusal for the client if that fails.
 
     `log` gets the error of the store, after the text `otherwise`.  A client of another broker than
     the controller gets NOT_CONTROLLER, and asks the controller.
@@ -60,7 +60,7 @@ async def ask_for_client(
     log: Logger,
     otherwise: str,
 ) -> Any:  # noqa: ANN401 - any reply
-    """The controller's reply to a client's request.
+    """Returns the controller's reply to a client's request.
 
     Raises Refusal if this broker is not the controller, or if the store cannot commit; `log` then
     gets the error.
@@ -77,7 +77,10 @@ async def ask_for_client(
 async def still_missing(
     membership: ClusterMembership, missing: Callable[[ClusterImage], Sequence[T]], timeout_ms: int
 ) -> Sequence[T]:
-    """What is `missing` from this broker's metadata, after waiting up to `timeout_ms` for it."""
+    """Waits up to `timeout_ms` for metadata; returns what of it is still missing.
+
+    `missing` returns what this broker's metadata lacks.
+    """
     if await membership.wait_until(lambda image: not missing(image), timeout_ms):
         return ()
     return missing(membership.image)

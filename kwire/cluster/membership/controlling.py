@@ -146,7 +146,7 @@ class Term:
     # -- the term and its events
 
     async def run(self) -> None:
-        """Be the controller until `end` is called.
+        """Runs the term: this broker is the controller until `end` is called.
 
         Raises StoreError if the store cannot be written.
         """
@@ -208,7 +208,7 @@ class Term:
     # -- calls that wait for a reply
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - depends on the question
-        """The machine's reply, once its decisions are committed.
+        """Returns the controller machine's reply, once its decisions are committed.
 
         Raises NotController, StoreError.
         """
@@ -242,7 +242,10 @@ class Term:
     # -- effects
 
     def _carry_out(self, effects: ControllerEffects, pending: PendingReply | None = None) -> None:
-        """Carry out one event's effects: requests and timers at once, decisions in the queue."""
+        """Carries out the effects of one event.
+
+        Requests and timers start at once; decisions wait in the queue.
+        """
         # A channel sends in this order; a slow broker does not delay the others.
         for sent in effects.requests:
             self._channel(sent.broker_id).put(sent)
@@ -277,7 +280,7 @@ class Term:
             await self._commit_step(self._steps.popleft())
 
     async def _commit_step(self, step: CommitStep) -> None:
-        """Commit one step, then continue its chain of effects or answer the caller."""
+        """Commits one step; then carries out what follows from it, or answers the caller."""
         try:
             await commit_decided(self._store, lambda: self.image, step.decisions)
         except Refusal as refusal:
@@ -308,7 +311,7 @@ class Term:
         return broker is None or broker.epoch != sent.broker_epoch
 
     async def send(self, sent: BrokerRequest) -> Message:
-        """The broker's response to one request.  Raises PeerError."""
+        """Sends one request; returns the broker's response.  Raises PeerError."""
         if sent.broker_id == self.node_id:
             answer: Message = await self._deliver(sent.request)
         else:
@@ -349,7 +352,10 @@ class Channel:
             self._term.response_received(sent, await self._send_until_answered(sent))
 
     async def _send_until_answered(self, sent: BrokerRequest) -> Message | None:
-        """The response, after as many attempts as it takes; None once the broker is gone."""
+        """Sends a request until the broker responds; returns the response.
+
+        Returns None once the broker is gone.
+        """
         while not self._term.is_void(sent):
             try:
                 return await self._term.send(sent)

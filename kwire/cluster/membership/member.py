@@ -120,7 +120,7 @@ class ClusterMember:
         return self._node.image
 
     async def join(self) -> None:
-        """Become a member.  Raises StoreError."""
+        """Registers this broker in the cluster and starts its tasks.  Raises StoreError."""
         image = await self._store.load()
         self._adopt(image.configs, image.acls, image.tokens, image.features)
         self._store.watch(self._image_changed)
@@ -139,7 +139,10 @@ class ClusterMember:
     # -- events of the store
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Adopt the store's new image; begin, end or inform this broker's term as controller."""
+        """Applies the store's new image to this broker and to its term as the controller.
+
+        The image may begin or end the term.
+        """
         if delta.configs or delta.acls or delta.tokens or delta.features is not None:
             self._adopt(delta.configs, delta.acls, delta.tokens, image.features)
         self._is_only_one = image.brokers.keys() <= {self._node.node_id}
@@ -183,7 +186,7 @@ class ClusterMember:
         tokens: Tokens,
         features: FinalizedFeatures,
     ) -> None:
-        """Put changed configs, rights, tokens and features into this broker's own image.
+        """Copies changed configs, rights, tokens and features into this broker's own image.
 
         The brokers and topics there stay: the controller sends those.
         """
@@ -213,7 +216,7 @@ class ClusterMember:
         self._adopt({key: image.configs_of(*key) for key in wanted}, {}, {}, image.features)
 
     async def _stay(self) -> None:
-        """Register again after each lost session: to the cluster this is a new broker.
+        """Registers again after each lost session; the cluster treats it as a new broker.
 
         It leads nothing until the controller says so.
         """
@@ -235,7 +238,7 @@ class ClusterMember:
             await self._rejoin()
 
     async def _rejoin(self) -> None:
-        """Register again; try until the store accepts it, or the session is lost once more."""
+        """Registers again: tries until the store accepts it, or the session is lost again."""
         while not self._session_lost.is_set():
             try:
                 await self._register()
@@ -249,7 +252,7 @@ class ClusterMember:
     # -- being the controller
 
     async def _campaign(self) -> None:
-        """Try to become the controller whenever the cluster has none."""
+        """Tries to become the controller whenever the cluster has none, until cancelled."""
         while True:
             await self._no_controller.wait()
             self._no_controller = trio.Event()
@@ -267,7 +270,7 @@ class ClusterMember:
         self._nursery.start_soon(self._run_term, self.term)
 
     async def _run_term(self, term: Term) -> None:
-        """Be the controller for one term; resign if the store cannot be written."""
+        """Runs one term as the controller; resigns if the store cannot be written."""
         try:
             await term.run()
         except* StoreError as errors:
@@ -284,9 +287,10 @@ class ClusterMember:
         self._no_controller.set()
 
     async def _deliver(self, request: Message) -> Message:
-        """Handle a request of this broker's own controller."""
+        """Carries out a request that this broker's own controller sends to this broker."""
         match request:
             case LeaderAndIsrRequest():
+                # 7 is the version that this controller sends to all brokers.
                 return await self.leader_and_isr(request, 7)
             case StopReplicaRequest():
                 return self._replication.stop_replica(request)
@@ -297,7 +301,7 @@ class ClusterMember:
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        """Lead and follow partitions as requested.
+        """Leads and follows partitions as the controller requests; returns the response.
 
         First reads the configs of topics that are new on this broker.
         """
@@ -436,7 +440,7 @@ class ClusterMember:
         """Nothing to do: replication asks the controller again for what it could not open."""
 
     async def report_offline(self) -> None:
-        """Report a failed log directory.
+        """Reports a failed log directory to the controller.
 
         The controller then asks by LeaderAndIsr which partitions are offline.
         """
@@ -446,7 +450,7 @@ class ClusterMember:
             log.error("Cannot report failed log directories to the controller: %s", error)
 
     async def leave(self) -> None:
-        """Let other brokers take over what this one leads, as far as possible, and resign."""
+        """Hands over the partitions led here, as far as possible, and resigns as the controller."""
         self._is_leaving = True
         config = self._node.config
         if config.controlled_shutdown_enable:
@@ -492,7 +496,7 @@ class _MemberContext(ReplicationContext):
         await self._member.report_offline()
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Raises PeerError."""
+        """Sends AlterPartition to the controller; returns its response.  Raises PeerError."""
         if not self._member.is_controller:
             return await super().alter_partition(request)
         answer: AlterPartitionResponse

@@ -49,7 +49,7 @@ class UnknownChange(ValueError):
 
 
 def encode(change: Change) -> JsonObject:
-    """The change as a JSON object."""
+    """Returns the change as a JSON object."""
     match change:
         case CreateTopic(topic, configs):
             created = _encode_topic(topic.name, topic.id)
@@ -99,7 +99,7 @@ def encode(change: Change) -> JsonObject:
 
 
 def decode(record: JsonObject) -> Change:
-    """The change of the JSON object that `encode` returned.
+    """Returns the change that `encode` wrote as this JSON object.
 
     Raises ValueError, TypeError, LookupError.
     """
@@ -195,7 +195,7 @@ _COMMON: list[Any] = [(), (), (), 0, 0]
 
 
 def decode_partition(record: list[Any]) -> PartitionImage:
-    """A partition's state.  Raises ValueError, TypeError."""
+    """Returns a partition's state from its list.  Raises ValueError, TypeError."""
     leader, leader_epoch, partition_epoch, replicas, isr, *rare = record
     offline, adding, removing, recovering, controller_epoch = rare + _COMMON[len(rare) :]
     return PartitionImage(

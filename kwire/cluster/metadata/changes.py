@@ -274,7 +274,7 @@ def apply(image: ClusterImage, change: Change) -> ClusterImage:
 
 
 def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
-    """The image after all of `changes`, in their order.  Raises Conflict."""
+    """Returns the image after all of `changes`, in their order.  Raises Conflict."""
     for kind, run in groupby(changes, type):
         if kind is CreateTopic:
             image = _create_all(
@@ -287,7 +287,10 @@ def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
 
 
 def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> ClusterImage:
-    """Create topics all at once, in a fifth of the time: a start creates every topic there is."""
+    """Returns the image with many topics created at once.
+
+    This takes a fifth of the time of single creations: a start creates every topic that exists.
+    """
     after = image.with_topics(creation.topic for creation in creations)
     count = len(image.topics) + len(creations)
     if len(after.topics) == len(after.names_by_id) == count:
@@ -307,7 +310,7 @@ Decision = Callable[[ClusterImage], Change | None]
 def decide_all(
     image: ClusterImage, decisions: Sequence[Decision]
 ) -> tuple[list[Change], list[int]]:
-    """The changes of all decisions, each made for the image after those before it.
+    """Returns the changes of all decisions, each made for the image after the earlier ones.
 
     Also returns the index of the decision that made each change.
     """

@@ -121,7 +121,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
 
 
 def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
-    """The difference between any two images, by comparing everything."""
+    """Returns the difference between any two images, by comparing everything."""
     return _difference(
         before,
         after,
@@ -199,7 +199,7 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
 
 
 def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Changes that turn `before` into the image that `delta` leads to.
+    """Returns changes that turn `before` into the image that `delta` leads to.
 
     They are as few as the delta is long, and need not be those that were committed.  They do not
     set the version.
@@ -227,7 +227,7 @@ def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
 
 
 def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Changes of brokers, controller, features and producer ids."""
+    """Yields the changes of brokers, controller, features and producer ids."""
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
     if (delta.controller_id, delta.controller_epoch) != (

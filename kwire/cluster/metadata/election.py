@@ -45,7 +45,10 @@ def original_replicas(state: PartitionImage) -> tuple[int, ...]:
 def next_state(
     state: PartitionImage, leader: int, isr: tuple[int, ...], *, recovering: bool | None = None
 ) -> PartitionImage:
-    """The next state by a decision of the controller, which always begins a new leader epoch."""
+    """Returns the next state by a decision of the controller.
+
+    It always begins a new leader epoch.
+    """
     return replace(
         state,
         leader=leader,
@@ -65,10 +68,10 @@ def first_state(state: PartitionImage, online: Online) -> PartitionImage | None:
 def elected_offline(
     state: PartitionImage, online: Online, *, unclean: bool
 ) -> PartitionImage | None:
-    """The state after the leader is gone: the first online in-sync replica leads.
+    """Returns the state after an election: the first online in-sync replica leads.
 
-    If there is none, `unclean` allows another online replica to lead.  That leader is alone in
-    sync, and recovering until it reports that it has recovered (KIP-704).
+    If there is none, `unclean` allows another online replica to lead; else returns None.  That
+    leader is alone in the ISR, and recovering until it reports that it has recovered (KIP-704).
     """
     live = [each for each in state.replicas if online(each)]
     in_sync = [each for each in live if each in state.isr]
@@ -90,7 +93,7 @@ def elected_preferred(state: PartitionImage, online: Online) -> PartitionImage |
 def elected_for_reassignment(
     state: PartitionImage, target: tuple[int, ...], online: Online
 ) -> PartitionImage | None:
-    """The state with an in-sync replica of `target` as leader."""
+    """Returns the state with an in-sync replica of `target` as leader, or None."""
     for replica in target:
         if online(replica) and replica in state.isr:
             return next_state(state, replica, state.isr)
@@ -100,7 +103,10 @@ def elected_for_reassignment(
 def elected_for_shutdown(
     state: PartitionImage, online: Online, shutting_down: Container[int]
 ) -> PartitionImage | None:
-    """The state without the brokers that shut down, which are still online."""
+    """Returns the state without brokers that shut down, which are still online.
+
+    None if no other replica is in sync.
+    """
     for replica in state.replicas:
         if online(replica) and replica in state.isr and replica not in shutting_down:
             isr = tuple([each for each in state.isr if each not in shutting_down])
@@ -109,9 +115,9 @@ def elected_for_shutdown(
 
 
 def without_replica(state: PartitionImage, replica: int) -> PartitionImage | None:
-    """The state without a replica that is gone.  The last in-sync replica stays in the ISR.
+    """Returns the state without a replica that is gone; None if nothing changes.
 
-    Only that replica is known to have all committed records.
+    The last in-sync replica stays in the ISR: only that one is known to have all committed records.
     """
     if replica not in state.isr:
         return None
@@ -125,7 +131,7 @@ def without_replica(state: PartitionImage, replica: int) -> PartitionImage | Non
 def offline_decisions(
     image: ClusterImage, node_id: int, offline: Collection[tuple[str, int]]
 ) -> list[Decision]:
-    """Decisions after which exactly the partitions in `offline` have no leader on `node_id`.
+    """Returns decisions after which exactly the partitions in `offline` have no leader here.
 
     `offline` has (topic, partition index).  Partitions that already are as they should be need
     none.

@@ -31,9 +31,9 @@ def place_partitions(
     shift: int,
     first: int = 0,
 ) -> list[PartitionImage]:
-    """The states of `count` new partitions, spread over the brokers; see `assign_replicas`.
+    """Returns the states of `count` new partitions, spread over the brokers.
 
-    Raises Refusal if there are not enough brokers.
+    The replicas are those of `assign_replicas`.  Raises Refusal if there are not enough brokers.
     """
     if replication_factor > len(brokers):
         raise Refusal(
@@ -52,9 +52,10 @@ def place_partitions(
 def place_more_partitions(
     brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
 ) -> list[PartitionImage]:
-    """The states of `count` more partitions of a topic, which continue its round of leaders.
+    """Returns the states of `count` more partitions of an existing topic.
 
-    Raises Refusal if there are not enough brokers.
+    Their leaders continue the topic's round over the brokers.  Raises Refusal if there are not
+    enough brokers.
     """
     replicas = partitions[0].replicas
     start = next(
@@ -74,7 +75,7 @@ def assign_replicas(
     shift: int,
     first: int = 0,
 ) -> list[list[int]]:
-    """The replicas of `count` partitions from index `first` on, as Kafka's AdminUtils assigns them.
+    """Returns the replicas of `count` partitions from index `first` on, as Kafka places them.
 
     The leaders go round the brokers from the one at `start`, so that small topics do not all have
     the same leader.  The second replica is `shift` brokers behind the leader's neighbour, and one
@@ -109,7 +110,7 @@ def _spread(
     racks_count: int,
     replication_factor: int,
 ) -> list[int]:
-    """The first brokers of `preferred`, in different racks as far as possible."""
+    """Returns the first brokers of `preferred`, in different racks as far as possible."""
     chosen: list[int] = []
     racks: set[str | None] = set()
     while len(chosen) < replication_factor:
@@ -122,7 +123,7 @@ def _spread(
 
 
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
-    """All broker ids, with neighbours in different racks as far as possible.
+    """Returns all broker ids, ordered so that neighbours are in different racks if possible.
 
     If only some brokers have racks, those without share one.  (Apache Kafka refuses to place then.)
     """

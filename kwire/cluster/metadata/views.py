@@ -28,7 +28,10 @@ from kwire.codecs.messages.metadata import (
 def leader_seen(
     image: ClusterImage, partition: PartitionImage, listener: str
 ) -> tuple[ErrorCode, int]:
-    """The leader as clients of `listener` see it, and the error if they cannot reach it."""
+    """Returns an error and the leader, as clients of `listener` see it.
+
+    The error says why they cannot reach the leader; it is NONE otherwise.
+    """
     broker = image.brokers.get(partition.leader)
     if broker is None:
         return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
@@ -38,7 +41,7 @@ def leader_seen(
 
 
 def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
-    """Replicas that cannot serve: their broker is gone, or their log directory failed."""
+    """Returns the replicas that cannot serve: their broker or their log directory failed."""
     return [
         replica
         for replica in partition.replicas
@@ -77,7 +80,7 @@ class MetadataView:
         ]
 
     def topic(self, name: str) -> MetadataResponseTopic | None:
-        """The topic as a response object; None if it does not exist."""
+        """Returns the topic's part of a Metadata response; None if the topic does not exist."""
         response = self._topics.get(name)
         if response is None:
             topic = self.image.topics.get(name)
@@ -98,7 +101,7 @@ class MetadataView:
         return self._names
 
     def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Become a view of `image`, the result of `delta`, which must not change brokers."""
+        """Updates this view to `image`, the result of `delta`, which must not change brokers."""
         assert not delta.brokers
         before, self.image = self.image, image
         for name in delta.deleted.keys() | delta.topics.keys():

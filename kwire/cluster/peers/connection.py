@@ -106,7 +106,7 @@ class PeerConnection:
         return high
 
     async def negotiate(self) -> None:
-        """Ask for the supported versions (ApiVersions).
+        """Gets the API versions that the other broker supports (ApiVersions).
 
         An older broker refuses the version of this request and names those that it supports.
         """
@@ -127,7 +127,7 @@ class PeerConnection:
             return
 
     async def call(self, request: Request, version: int) -> Any:  # noqa: ANN401 - the request's
-        """The reply to `request`.  Raises PeerError."""
+        """Sends `request` and returns its reply.  Raises PeerError."""
         async with self._sending:
             pending = await self._send(request, version)
         try:
@@ -212,7 +212,10 @@ class PeerConnection:
     # -- receiving
 
     async def _read_until(self, wanted: _Pending) -> None:
-        """Read replies for all waiting calls, until that of `wanted` has come."""
+        """Reads replies, for any of the waiting calls, until that of `wanted` is read.
+
+        Raises PeerError.
+        """
         self._check_open()
         self._reading = True
         try:
@@ -253,7 +256,7 @@ class PeerConnection:
             self._filled += count
 
     def _next_frame(self) -> memoryview | None:
-        """The next complete reply without its size field; None until all bytes have come."""
+        """Returns the next complete reply without its size field; None if bytes are missing."""
         large = self._large
         if large is not None:
             if self._large_filled < len(large):
@@ -308,7 +311,7 @@ class PeerConnection:
     async def _until(
         self, ready: Callable[[socket.socket | TlsTransport], Awaitable[None]]
     ) -> None:
-        """Wait until the socket is ready.  Raises PeerError if it is closed meanwhile."""
+        """Waits until the socket is ready.  Raises PeerError if it is closed meanwhile."""
         with suppress(trio.ClosedResourceError):  # `_check_open` raises the reason
             await ready(self._socket)
         self._check_open()

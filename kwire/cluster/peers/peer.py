@@ -91,7 +91,7 @@ class Peer:
     async def call(
         self, request: Request, *, version_max: int | None = None, timeout_ms: int | None = None
     ) -> Any:  # noqa: ANN401 - the response class belongs to the request
-        """The reply to `request`, sent in the highest common version.  Raises PeerError."""
+        """Sends `request` in the highest common version; returns the reply.  Raises PeerError."""
         limits = self._limits
         if self._calls >= limits.calls_max:
             raise PeerError(self._peer_name(), f"{limits.calls_max} requests already wait for it")
@@ -135,7 +135,7 @@ class Peer:
         return connection
 
     async def _connect(self) -> PeerConnection:
-        """A connection that is ready for requests.
+        """Returns a connection that is ready for requests; opens one if necessary.
 
         Callers that wait for the same attempt share its failure.
         """
@@ -206,7 +206,7 @@ class Peer:
         return connection
 
     async def _socket_to(self, endpoint: Endpoint) -> socket.socket:
-        """A connected, non-blocking socket.  Raises OSError."""
+        """Returns a connected, non-blocking socket.  Raises OSError."""
         stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         client = socket.socket(fileno=stream.socket.detach())
         client.setblocking(False)

@@ -62,7 +62,7 @@ class Peers:
         self._peers: dict[tuple[int, Role, int], Peer] = {}
 
     def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
-        """The peer for this work; `number` tells fetchers of one leader apart."""
+        """Returns the peer for this work; `number` tells fetchers of one leader apart."""
         key = broker_id, role, number
         found = self._peers.get(key)
         if found is None:
@@ -121,7 +121,10 @@ class Peers:
 
 
 def _tls_of(settings: LiveSettings) -> PeerTls | None:
-    """TLS of the inter-broker listener, None without it.  Raises ConfigError if unusable."""
+    """Returns the TLS of the inter-broker listener; None if the listener has no TLS.
+
+    Raises ConfigError if its files cannot be used.
+    """
     if not settings.config.inter_broker_protocol.endswith("SSL"):
         return None
     from kwire.cluster.peers.tls import PeerTls
@@ -130,7 +133,10 @@ def _tls_of(settings: LiveSettings) -> PeerTls | None:
 
 
 def _login_of(config: BrokerConfig) -> LogIn | None:
-    """Login of the inter-broker listener, None without SASL.  Raises ConfigError if unusable."""
+    """Returns the login of the inter-broker listener; None if the listener has no SASL.
+
+    Raises ConfigError if its settings cannot be used.
+    """
     if not config.inter_broker_protocol.startswith("SASL_"):
         return None
     from kwire.cluster.peers.login import PeerLogin

@@ -99,7 +99,7 @@ class FollowedPartition:
 
     @property
     def latest_epoch(self) -> int:
-        """The last leader epoch in the epoch cache, -1 without one.
+        """The last leader epoch in the epoch cache; -1 if the cache is empty.
 
         An epoch that began without a record counts too: the leader must know it, or the log is
         truncated.
@@ -172,7 +172,10 @@ class ReplicaFetcher:
             await trio.lowlevel.checkpoint()
 
     def _ready_partitions(self) -> list[FollowedPartition]:
-        """Partitions whose delay has passed; their delays are reset."""
+        """Returns the partitions whose delay has passed, and resets their delays.
+
+        A partition that waits for the controller is not ready.
+        """
         now = trio.current_time()
         ready = [
             followed
@@ -211,7 +214,10 @@ class ReplicaFetcher:
         )
 
     async def _round(self, ready: list[FollowedPartition]) -> None:
-        """Prepare the partitions of `ready`, fetch them, append the records.  Raises PeerError."""
+        """Prepares and fetches the partitions of `ready`, and appends their records.
+
+        Raises PeerError.
+        """
         version = await self._peer.version_for(FetchRequest())
         self._truncates_on_fetch = version >= DIVERGING_EPOCH_SINCE
         if any(followed.step is not FetchStep.FETCH for followed in ready):
@@ -248,9 +254,9 @@ class ReplicaFetcher:
             self._back_off_all(PeerError(f"broker {self.leader}", why), ready)
 
     def _within_quota(self, fetched: list[FollowedPartition]) -> list[FollowedPartition]:
-        """Partitions of `fetched` that the replication quota lets through (KIP-73).
+        """Returns the partitions of `fetched` that the replication quota permits (KIP-73).
 
-        If it lets none through, all are delayed, as after an error.
+        If it permits none, all are delayed, as after an error.
         """
         quota = self._quota
         if not quota.is_exceeded(self._host.now_ms()):
@@ -284,7 +290,7 @@ class ReplicaFetcher:
         )
 
     def _fetch_partition(self, followed: FollowedPartition) -> FetchPartition:
-        """What to ask for this partition.
+        """Returns what the next Fetch asks for this partition.
 
         The same object as in the last request if nothing changed: the fetch session then leaves
         the partition out.
@@ -305,7 +311,7 @@ class ReplicaFetcher:
     # -- steps before a Fetch: the first one, or the one after OFFSET_OUT_OF_RANGE
 
     async def _prepare(self, ready: list[FollowedPartition]) -> None:
-        """Bring partitions to the step FETCH: truncate, or query the leader first."""
+        """Brings partitions to the step FETCH: truncates them, or asks the leader first."""
         for followed in ready:
             if followed.step is None and self.is_current(followed):
                 followed.step = first_step(followed, truncates_on_fetch=self._truncates_on_fetch)
@@ -328,9 +334,10 @@ class ReplicaFetcher:
         query: leader_questions.Query,
         truncation_by: Callable[[FollowedPartition, int, int], Truncation | FullTruncation | None],
     ) -> None:
-        """Send one query for all partitions at `step`, and truncate by its answers.
+        """Sends one query about all partitions at `step`, and truncates them by its answers.
 
-        `truncation_by(partition, *numbers)` gives the truncation that follows from an answer.
+        `query` returns an error and two numbers for each partition.  `truncation_by(partition,
+        first, second)` returns the truncation that follows from the numbers.
         """
         queried = [
             followed for followed in ready if followed.step is step and self.is_current(followed)
@@ -377,7 +384,7 @@ class ReplicaFetcher:
     async def _take_response(
         self, response: FetchResponse, requested: dict[Key, FollowedPartition]
     ) -> None:
-        """Append the records of `response`; lets other tasks run after each BYTES_AT_ONCE."""
+        """Appends the records of `response`; lets other tasks run after each BYTES_AT_ONCE."""
         # From version 13 on a response has topic ids in the place of names.
         has_ids = bool(response.responses) and not response.responses[0].topic
         by_label = {
@@ -404,7 +411,10 @@ class ReplicaFetcher:
                     await trio.lowlevel.checkpoint()
 
     def _append(self, followed: FollowedPartition, data: PartitionData) -> int:
-        """Append the records of one partition and take over its offsets; returns bytes appended."""
+        """Appends the records of one partition and takes over its offsets.
+
+        Returns the number of bytes appended.
+        """
         partition = followed.partition
         last_request = followed.last_request
         if last_request is None or last_request.fetch_offset != partition.log.log_end_offset:
@@ -435,7 +445,7 @@ class ReplicaFetcher:
     def _note_progress(
         self, followed: FollowedPartition, high_watermark: int, size_bytes: int
     ) -> None:
-        """Update what the replication quota goes by: `is_behind`, and the bytes received."""
+        """Updates what the replication quota depends on: `is_behind` and the bytes received."""
         if size_bytes or followed.is_behind is None:
             followed.is_behind = high_watermark > followed.log_end_offset
         partition = followed.partition
@@ -454,7 +464,7 @@ class ReplicaFetcher:
             self._delay(followed)
 
     def _partition_refused(self, followed: FollowedPartition, error: ErrorCode) -> None:
-        """The leader answered one partition with `error`: choose its next step, or delay it."""
+        """Handles an error of one partition: chooses its next step, or delays it."""
         followed.last_request = None
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and followed.step is FetchStep.FETCH:
             followed.step = FetchStep.ASK_ENDS
@@ -473,7 +483,7 @@ class ReplicaFetcher:
     async def _truncate(
         self, followed: FollowedPartition, truncation: Truncation | FullTruncation
     ) -> None:
-        """Truncate the log, so that a power cut at any moment leaves it whole.
+        """Truncates the log so that it is whole after a power failure at any moment.
 
         A LogError delays the partition.
         """

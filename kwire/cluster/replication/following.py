@@ -70,7 +70,7 @@ class FetchStep(Enum):
 
 
 def first_step(log: FollowerLog, *, truncates_on_fetch: bool) -> FetchStep:
-    """The first step after a new leader is named.
+    """Returns the first step of a partition after a new leader is named.
 
     A log without epochs is empty, or older than leader epochs.  Only its records below the high
     watermark are sure to be the leader's: the fetcher truncates it to that and need not ask.
@@ -83,7 +83,10 @@ def first_step(log: FollowerLog, *, truncates_on_fetch: bool) -> FetchStep:
 def truncation_for_epoch_end(
     log: FollowerLog, high_watermark: int, epoch: int, end_offset: int
 ) -> Truncation:
-    """The truncation that follows from the leader's answer (see the module's table)."""
+    """Returns the truncation that follows from the leader's end offset of an epoch.
+
+    The module's table has the cases.
+    """
     own_end = log.log_end_offset
     if end_offset == UNDEFINED:
         return Truncation(min(high_watermark, own_end), True)
@@ -100,7 +103,7 @@ def truncation_for_epoch_end(
 def truncation_after_out_of_range(
     log: FollowerLog, leader_start: int, leader_end: int
 ) -> Truncation | FullTruncation | None:
-    """The truncation after OFFSET_OUT_OF_RANGE; None means fetch again."""
+    """Returns the truncation after OFFSET_OUT_OF_RANGE; None means fetch again."""
     own_end = log.log_end_offset
     if leader_end < own_end:
         return Truncation(leader_end, True)

@@ -79,7 +79,7 @@ class IsrProposal:
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition still waits for this proposal.
+        """Whether the partition still waits for the answer to this proposal.
 
         It does not after a LeaderAndIsr of the controller.
         """
@@ -118,7 +118,10 @@ class IsrChanges:
                 await trio.sleep(RETRY_S)
 
     def _take(self) -> dict[_Key, IsrProposal]:
-        """Remove the proposals of the next request from the queue; outdated ones are dropped."""
+        """Removes the proposals of the next request from the queue and returns them.
+
+        Outdated ones are dropped.
+        """
         taken: dict[_Key, IsrProposal] = {}
         while self._unsent and len(taken) < PARTITIONS_MAX:
             key, proposal = self._unsent.popitem()
@@ -127,7 +130,7 @@ class IsrChanges:
         return taken
 
     async def _send(self, proposals: dict[_Key, IsrProposal]) -> bool:
-        """Send one request; returns whether it decided every proposal.
+        """Sends one request; returns whether it decided every proposal.
 
         Proposals that it did not decide are in the queue again.
         """
@@ -196,7 +199,7 @@ class IsrChanges:
 
 
 def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """`request` as this version states it: before version 3 without broker epochs."""
+    """Returns `request` as this version states it: before version 3 without broker epochs."""
     if version >= EPOCHS_SINCE:
         return request
     topics = [
@@ -226,7 +229,7 @@ def _broker_epoch(partition: Partition, broker_id: int) -> int:
 def settle(
     proposal: IsrProposal, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
 ) -> None:
-    """Apply the ISR that the controller committed, unless the partition knows a later state."""
+    """Applies the ISR that the controller committed, unless the partition knows a later state."""
     partition = proposal.partition
     leading = partition.leading
     if (

@@ -82,7 +82,7 @@ class Leading:
         that no longer fetch are out of sync, even if they had all records."""
 
     def follow(self, state: PartitionImage, *, new_leader: bool, new_epoch: bool) -> None:
-        """Apply `state`, which the controller sent and the partition has already taken over.
+        """Applies `state`, which the controller sent and the partition has already taken over.
 
         `new_leader`: this broker did not lead the partition before.
         """
@@ -122,7 +122,7 @@ class Leading:
     # -- events
 
     def appended(self, size_bytes: int) -> None:
-        """The leader appended a batch of `size_bytes`."""
+        """Notes that the leader appended a batch of `size_bytes`."""
         partition = self._partition
         self._uncommitted.append((partition.log.log_end_offset, size_bytes))
         self.advance()
@@ -133,7 +133,10 @@ class Leading:
     def fetched(
         self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int
     ) -> None:
-        """A follower fetches from `offset` on: it has all records before it."""
+        """Handles a follower's fetch from `offset` on: the follower has all records before it.
+
+        This may raise the high watermark, or let the follower join the ISR.
+        """
         partition, progress = self._partition, self._progress
         before, start_before = follower.log_end_offset, follower.log_start_offset
         now_ms = self._context.now_ms()
@@ -147,7 +150,10 @@ class Leading:
         assert progress is self._progress
 
     def advance(self) -> None:
-        """Raise the high watermark to the offset that the whole maximal ISR has reached."""
+        """Raises the high watermark to the offset that all of the maximal ISR have reached.
+
+        The maximal ISR is the committed one and the proposed one together (KIP-497).
+        """
         partition, context = self._partition, self._context
         if partition.is_under_min_isr:
             return  # KIP-966: the high watermark stands still below min.insync.replicas
@@ -189,7 +195,7 @@ class Leading:
             self._shrink(None)
 
     def _shrink(self, refused: tuple[int, ...] | None) -> None:
-        """Propose an ISR without the followers that are out of sync, unless it is `refused`."""
+        """Proposes an ISR without the followers that are out of sync, unless it is `refused`."""
         partition = self._partition
         now_ms, lag_max_ms = self._context.now_ms(), self._context.lag_max_ms
         out_of_sync = self._progress.out_of_sync(
@@ -217,7 +223,7 @@ class Leading:
         self.advance()
 
     def refused(self, *, ineligible: bool = False) -> None:
-        """The controller refused the proposal: the committed ISR holds.
+        """Handles a refused proposal: the ISR that the controller committed before stays.
 
         Shrink the ISR at once if needed.  A follower that is proposed and refused again and again
         would otherwise have a proposal in flight whenever the periodic check runs.  The ISR that
@@ -241,7 +247,10 @@ class Leading:
         return self._progress.low_watermark(start, self._context.is_alive)
 
     def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None:
-        """Call `callback(NONE, low watermark)` once no live replica has records before `offset`."""
+        """Calls `callback` once no live replica has records before `offset`.
+
+        Its arguments are NONE and the low watermark, or an error if this broker stops leading.
+        """
         low_watermark = self.low_watermark
         if low_watermark >= offset:
             callback(ErrorCode.NONE, low_watermark)
@@ -262,7 +271,7 @@ class Leading:
 
 
 def check_replica(partition: Partition, broker_id: int, *, named_epoch: bool) -> Follower:
-    """The follower `broker_id` of `partition`.  LogError if it is not a replica.
+    """Returns the follower `broker_id` of a partition.  Raises LogError if it is not a replica.
 
     `named_epoch`: the request named the leader epoch, and it is the current one.
     """

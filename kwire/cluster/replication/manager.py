@@ -120,7 +120,10 @@ class ReplicaManager:
                     partition.leading.maybe_shrink()
 
     async def _request_offline_again(self) -> None:
-        """Make the controller send LeaderAndIsr again while a partition finds no room."""
+        """Reports partitions without room on disk to the controller, from time to time.
+
+        The controller then sends LeaderAndIsr again, which opens them if there is room by then.
+        """
         while True:
             await self._shortage_found.wait()
             await trio.sleep(ASK_AGAIN_S)
@@ -142,7 +145,7 @@ class ReplicaManager:
         self._fetchers.end_idle()
 
     def step_down(self) -> None:
-        """The registration of this broker ended: lead and follow nothing until LeaderAndIsr.
+        """Stops leading and following after this broker's registration has ended.
 
         Other brokers may lead these partitions by now.  Requests that wait in a partition are
         answered, and the coordinators of partitions that this broker led resign.
@@ -158,7 +161,7 @@ class ReplicaManager:
         self._fetchers.end_idle()
 
     def _request_error(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """The error that refuses the whole request, by the epochs that it names; or NONE."""
+        """Returns the error that refuses a whole request, by the epochs that it names; or NONE."""
         is_old = broker_epoch < self._host.broker_epoch or broker_epoch <= self._lost_epoch
         if broker_epoch != NO_BROKER_EPOCH and is_old:
             return ErrorCode.STALE_BROKER_EPOCH
@@ -175,7 +178,10 @@ class ReplicaManager:
     # -- LeaderAndIsr
 
     def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
-        """Make this broker leader or follower of the partitions of `request`."""
+        """Makes this broker leader or follower of the partitions of `request`.
+
+        Returns the response.
+        """
         error = self._request_error(request.controller_epoch, request.broker_epoch)
         answers: dict[bytes, list[LeaderAndIsrPartitionError]] = {}
         states = {
@@ -200,7 +206,7 @@ class ReplicaManager:
         return LeaderAndIsrResponse(error, topics=topics)
 
     def _become(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
-        """Make this broker leader or follower of one partition; returns its error."""
+        """Makes this broker leader or follower of one partition; returns its error, or NONE."""
         index = state.partition_index
         partition = self._hosted.get(topic, index)
         if partition is not None and partition.log.offline:
@@ -225,7 +231,7 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def _note_failed(self, key: Key, error: ErrorCode) -> None:
-        """Note that LeaderAndIsr failed.
+        """Notes that a partition could not be opened for LeaderAndIsr.
 
         A storage error without a failed log directory is a shortage, which may pass.
         """
@@ -234,7 +240,7 @@ class ReplicaManager:
             self._shortage_found.set()
 
     def _note_stopped(self, key: Key) -> None:
-        """The controller stops a replica that it treats as offline.
+        """Notes that the controller stops a replica, because it treats the replica as offline.
 
         If there was room for the replica meanwhile, it waits for LeaderAndIsr again.
         """
@@ -253,7 +259,10 @@ class ReplicaManager:
     def _answer_known_epoch(
         partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState
     ) -> ErrorCode:
-        """Answer LeaderAndIsr that names a known epoch; it may still bring a missing topic id."""
+        """Returns the result of LeaderAndIsr with a leader epoch that is known already.
+
+        Such a request may still bring a missing topic id; otherwise it is stale.
+        """
         same = state.leader_epoch == partition.leader_epoch
         if not same or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -261,7 +270,7 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
-        """Open the partition on its log, or on a new one.  Raises LogError."""
+        """Opens the partition on its log, or on a new one.  Raises LogError."""
         logs, index = self._hosted.logs, state.partition_index
         has_log = (topic, index) in logs.logs
         if not has_log and not state.is_new and logs.offline_dirs:
@@ -273,7 +282,7 @@ class ReplicaManager:
         return self._hosted.open(topic, topic_id, index, has_followers=True)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
-        """Lead the partition or follow its leader, in a new epoch.  Raises LogError."""
+        """Leads the partition or follows its leader, in a new leader epoch.  Raises LogError."""
         was_leader = partition.is_leader
         self._fetchers.forget(partition.topic, partition.index)
         partition.follow(image)
@@ -304,7 +313,7 @@ class ReplicaManager:
     # -- StopReplica
 
     def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop fetching the partitions of `request`, or delete them."""
+        """Stops the replicas that `request` names, or deletes them; returns the response."""
         error = self._request_error(request.controller_epoch, request.broker_epoch)
         answers = []
         for name, state in _stopped(request):
@@ -367,7 +376,7 @@ def _states(
 
 
 def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPartitionState]]:
-    """Topic and partition of each entry, whichever of the three forms the request version has."""
+    """Yields topic and partition of each entry; the request has one of three forms, by version."""
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, state
@@ -395,7 +404,7 @@ def _differ(topic_id: bytes, known_id: bytes) -> bool:
 
 
 def image_of(state: LeaderAndIsrPartitionState) -> PartitionImage:
-    """The partition state in a LeaderAndIsr request."""
+    """Returns the partition state that a LeaderAndIsr request has."""
     return PartitionImage(
         state.leader,
         state.leader_epoch,

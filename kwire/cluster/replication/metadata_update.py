@@ -38,7 +38,7 @@ States = dict[int, "UpdateMetadataPartitionState"]
 
 
 def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> ClusterDelta:
-    """The delta that `request` makes to `image`."""
+    """Returns the delta that `request` makes to `image`."""
     brokers = {broker.id: _broker(image, broker) for broker in request.live_brokers}
     changed_brokers: dict[int, BrokerImage | None] = {
         broker_id: broker
@@ -92,7 +92,7 @@ def _by_index(states: Iterable[UpdateMetadataPartitionState]) -> States:
 
 
 def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -> TopicImage | None:
-    """The topic after `states` are applied to `old`; None if no partition of it is left."""
+    """Returns the topic after `states` are applied to `old`; None if no partition of it is left."""
     if topic_id == ZERO_UUID and old is not None:
         topic_id = old.id
     known = () if old is None or old.id != topic_id else old.partitions
@@ -124,7 +124,10 @@ def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
 
 
 def _broker(image: ClusterImage, broker: UpdateMetadataBroker) -> BrokerImage:
-    """The broker with the endpoints and rack of the request; its epoch and features are kept."""
+    """Returns a broker with the endpoints and rack of the request.
+
+    Epoch and features are those known before.
+    """
     endpoints = tuple(
         Endpoint(
             endpoint.listener or _protocol(endpoint.security_protocol),

@@ -85,7 +85,7 @@ class ChangeLog:
 
     @classmethod
     def open_at(cls, path: Path, files: Files | None = None) -> tuple[ChangeLog, ClusterImage]:
-        """Open an existing file; returns it with its image.  Cuts off a torn last line.
+        """Opens an existing file, cuts off a torn last line, and returns the file with its image.
 
         Raises DamagedLog.
         """
@@ -187,7 +187,7 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _changes_to(image: ClusterImage) -> list[Change]:
-    """The changes that build the durable part of `image` from an empty image.
+    """Returns the changes that build the durable part of `image` from an empty image.
 
     Configs of topics that do not exist are left out.
     """
@@ -212,7 +212,7 @@ def _changes_to(image: ClusterImage) -> list[Change]:
 
 
 def cluster_id_in(path: Path) -> str:
-    """The cluster id in the first line of the file.  Raises OSError, DamagedLog."""
+    """Returns the cluster id in the first line of the file.  Raises OSError, DamagedLog."""
     with path.open("rb") as file:
         header = _checked(file.readline())
     if header is None or not isinstance(header.get("cluster_id"), str):
@@ -221,7 +221,7 @@ def cluster_id_in(path: Path) -> str:
 
 
 def _read(content: bytes) -> tuple[ClusterImage, int, int]:
-    """The image, the size in bytes of the snapshot, and that of all intact lines.
+    """Returns the image, the size in bytes of the snapshot, and that of all intact lines.
 
     Raises DamagedLog.
     """
@@ -273,7 +273,7 @@ def _lines_in(content: bytes, size_bytes: int) -> int:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """The JSON object of a line; None if the line is torn or damaged."""
+    """Returns the JSON object of a line; None if the line is torn or damaged."""
     checksum, space, body = line[:8], line[8:9], line[9:-1]
     if space != b" " or not line.endswith(b"\n") or checksum != b"%08x" % crc32c(body):
         return None

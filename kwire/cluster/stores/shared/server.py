@@ -141,7 +141,7 @@ class StoreServer:
         return True
 
     async def dismiss(self, member: MemberConnection) -> None:
-        """End the controllership of `member`, if it is the controller."""
+        """Ends the term of `member` as the controller, if it is the controller."""
         if self.controller is not member:
             return
         assert member.broker_id is not None
@@ -218,7 +218,7 @@ class MemberConnection:
         self.send({"id": request["id"], **answer})
 
     async def _handle(self, request: JsonObject) -> JsonObject:
-        """Carry out `request`; returns the response.  Raises Conflict, StoreError."""
+        """Carries out `request`; returns the response.  Raises Conflict, StoreError."""
         server, store = self._server, self._server.store
         match request["ask"]:
             case "register":
@@ -276,7 +276,7 @@ class MemberConnection:
 
 
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
-    """The lines that build `image` from an empty one, for a new connection."""
+    """Yields the lines that build `image` from an empty one, for a new connection."""
     empty = ClusterImage(image.cluster_id)
     change_lines = [
         *_change_lines(image.version, [*changes_for(empty, delta_between(empty, image))])
@@ -286,7 +286,7 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _change_lines(version: int, changes: Sequence[Change]) -> Iterator[bytes]:
-    """Lines of `changes`; the last line has the version of the image after all of them."""
+    """Yields lines of `changes`; the last one has the version of the image after all of them."""
     for start in range(0, max(1, len(changes)), CHANGES_A_LINE):
         part = changes[start : start + CHANGES_A_LINE]
         message: JsonObject = {"changes": [encode(change) for change in part]}

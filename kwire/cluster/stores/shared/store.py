@@ -134,7 +134,7 @@ class SharedStore:
     # -- the connection
 
     async def _ask(self, request: JsonObject) -> JsonObject:
-        """Send `request`; returns the answer.  Raises StoreError."""
+        """Sends `request` to the holder; returns the answer.  Raises StoreError."""
         if self._gone:
             raise await self._ended()
         number, pending = next(self._ids), _PendingRequest()
@@ -152,7 +152,7 @@ class SharedStore:
 
     @staticmethod
     async def _ended() -> StoreError:
-        """The error after the connection has ended.
+        """Returns the error for requests after the connection has ended.
 
         A broker that is stopped while it starts cancels the connection and the task that asks.
         That task must end by its cancellation: a StoreError would be the broker's exit status.
@@ -161,7 +161,10 @@ class SharedStore:
         return StoreError("the process that held the metadata has ended")
 
     async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Process lines until the connection ends; started once the snapshot has come whole."""
+        """Handles the holder's messages until the connection ends.
+
+        The task counts as started once the whole snapshot has been received.
+        """
         try:
             await self._process_lines(task_status)
         finally:
@@ -169,7 +172,10 @@ class SharedStore:
             self._lost()
 
     async def _process_lines(self, task_status: trio.TaskStatus[None]) -> None:
-        """Raises StoreError if the connection ends before the snapshot has come whole."""
+        """Handles the holder's messages: snapshot, changes, events and answers.
+
+        Raises StoreError if the connection ends before the whole snapshot has been received.
+        """
         missing = -1  # lines of the snapshot that have not come yet
         changes: list[Change] = []
         async for message in lines(self._stream):
@@ -201,7 +207,10 @@ class SharedStore:
             watcher(self._image, delta)
 
     def _handle(self, message: JsonObject) -> None:
-        """An event, or the answer to a request; the caller of the request may have given up."""
+        """Handles an event, or the answer to a request.
+
+        An answer is ignored if nobody waits for it any more.
+        """
         if message.get("event") == "controller_gone":
             self._report(ControllerGone())
         elif message.get("event") == "log_dir_failed":
