@@ -83,6 +83,7 @@ class Draft:
         partitions.add(partition)
 
     def remove(self, topic_id: bytes, partition: int) -> None:
+        """Remove a partition; a topic without partitions is removed, too."""
         partitions = self._topics[topic_id]
         partitions.discard(partition)
         if not len(partitions):

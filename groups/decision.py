@@ -41,7 +41,7 @@ class GroupDecision:
         self.effects.notes.append(f"{self.NOUN} {self.group_id}: {text}")
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
-        """Start or restart a session: without a request, its member is removed after it."""
+        """Start or restart a session: a member without a request for `timeout_ms` is removed."""
         self.set_timer(SessionTimer(self.group_id, member_id), timeout_ms)
 
     def end_session(self, member_id: str) -> None:

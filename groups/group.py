@@ -54,10 +54,10 @@ class Group(Protocol):
 
     @property
     def offsets_may_expire(self) -> bool:
-        """Whether it is known which offsets no member uses."""
+        """Whether offsets may expire: it is known which of them no member uses."""
 
     def retention_start_ms(self, commit_timestamp_ms: int) -> int:
-        """When the retention of an offset starts that was committed at this time."""
+        """Return when the retention starts (ms) of an offset committed at this time."""
 
     @property
     def is_deleted_without_offsets(self) -> bool:

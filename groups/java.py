@@ -130,11 +130,13 @@ class HashTable(Generic[K]):
             self._double()
 
     def discard(self, key: K) -> None:
+        """Remove a key, if present; the table does not shrink."""
         entry = self._keys.pop(key, None)
         if entry is not None:
             self._buckets[entry[0] & (self._size - 1)] -= 1
 
     def _double(self) -> None:
+        """Double the table, and count the keys of each bucket anew."""
         self._size *= 2
         self._buckets = {}
         for spread, _ in self._keys.values():

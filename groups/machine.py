@@ -154,6 +154,7 @@ class GroupMachine:
         self.offsets.end_transaction(producer_id, commit)
 
     def _begin_simple_group(self, record: OffsetCommit) -> None:
+        """Create a group for a committed offset whose group does not exist."""
         group_id = record.key.group
         if record.value is not None and group_id not in self.groups:
             self.classic.begin(group_id)
@@ -339,6 +340,7 @@ class GroupMachine:
 
 
 def _check_commit_without_group(request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """Return the error of an OffsetCommit to a group that does not exist."""
     if request.generation_id_or_member_epoch < 0:  # the first commit creates a simple group
         return ErrorCode.NONE
     if api_version >= UNKNOWN_GROUP_IS_NOT_FOUND_SINCE:

@@ -118,11 +118,13 @@ class Offsets:
         return OffsetKey(group_id, topic, partition) in self.pending
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        """Return the committed offset of a partition, or None."""
         topics = self.by_group.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
         return partitions.get(partition) if partitions is not None else None
 
     def all_of(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """Yield topic, partition and committed offset of each partition of a group."""
         for topic, partitions in self.by_group.get(group_id, {}).items():
             for partition, committed in partitions.items():
                 yield topic, partition, committed
@@ -294,6 +296,7 @@ def fetch(
     def fetched(
         topic: str, index: int, committed: CommittedOffset | None
     ) -> OffsetFetchResponsePartitions:
+        """Return the answer of a partition; an error if an open transaction may change it."""
         if require_stable and OffsetKey(group_id, topic, index) in offsets.pending:
             return _fetched(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _fetched(index, committed)

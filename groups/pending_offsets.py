@@ -89,6 +89,7 @@ class PendingOffsets:
         return applied
 
     def _forget(self, key: OffsetKey) -> None:
+        """Remove a key for which no offset is pending any more."""
         keys = self._of_group.get(key.group_id)
         if keys is not None:
             keys.pop(key, None)
@@ -97,6 +98,7 @@ class PendingOffsets:
 
 
 def _overtake_before(offers: dict[int, CommittedOffset | None], producer_id: int) -> None:
+    """Mark the offsets that were added before this producer's as overtaken."""
     for earlier in offers:
         if earlier == producer_id:
             return

@@ -72,6 +72,7 @@ class KeyedRecord(Generic[K, V]):
         return cls(cls.KEY(*key), None)
 
     def encode(self) -> tuple[bytes, bytes | None]:
+        """Return the key and the value as bytes; the value is None for a tombstone."""
         key = VERSION.pack(self.TYPE) + self.key.encode(KEY_VERSION)
         if self.value is None:
             return key, None

@@ -71,6 +71,7 @@ class AssignedGroup(Group, ABC, Generic[M, T]):
         self.index(member)
 
     def remove(self, member_id: str) -> None:
+        """Remove a member, if it exists."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self.unindex(member)

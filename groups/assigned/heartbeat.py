@@ -104,6 +104,7 @@ class AssignedHeartbeat(ABC, Generic[D, Q, M]):
 
 
 def unknown_member(group: AssignedGroup[Any, Any], member_id: str) -> Refusal:
+    """Return the refusal of a request whose member id is not in the group."""
     return Refusal(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"Member {member_id} is not a member of group {group.group_id}.",

@@ -184,13 +184,14 @@ class AssignedKind(ABC, Generic[G, M, D, Q]):
         return decision.effects
 
     def unloaded(self, group: G, now_ms: int) -> GroupEffects:
-        """No request waits in such a group."""
+        """Return no effects: no request waits in such a group."""
         return GroupEffects()
 
     def member_committed(self, group: G, member_id: str, effects: GroupEffects) -> None:
         """A commit does not extend a session here: only heartbeats do."""
 
     def timer_fired(self, group: G, timer: GroupTimer, now_ms: int) -> GroupEffects:
+        """Return the effects of a timer of the group that fires."""
         decision = self.decision(group, now_ms)
         self.fire(decision, timer)
         return decision.effects

@@ -65,6 +65,7 @@ class ClassicMember:
         return self.group_instance_id is not None
 
     def metadata(self, protocol_name: str | None) -> bytes:
+        """Return the member's metadata for a protocol.  Raises KeyError if it has none."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -221,6 +222,10 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
+        """Return the error of an OffsetDelete, NONE if it is allowed.
+
+        Only for the consumer protocol type it is known which topics a group with members reads.
+        """
         if self.state is ClassicState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if self.state is not ClassicState.EMPTY and not self.uses_consumer_protocol:
@@ -228,6 +233,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def check_delete(self) -> ErrorCode:
+        """Return the error of a DeleteGroups, NONE for a group without members."""
         if self.state is ClassicState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         empty = self.state is ClassicState.EMPTY
@@ -265,12 +271,14 @@ class ClassicGroup:
 
     @property
     def in_first_rebalance(self) -> bool:
+        """Whether the group waits for more members before its first generation."""
         return (
             self.state is ClassicState.PREPARING_REBALANCE
             and self.previous_state is ClassicState.EMPTY
         )
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
+        """Change the state, and note when and from which state."""
         assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} -> {state}"
         self.previous_state = self.state
         self.state = state

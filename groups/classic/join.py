@@ -94,6 +94,7 @@ class ClassicJoin:
     # -- without an id
 
     def _give_id(self) -> None:
+        """Answer a new dynamic member with the id with which it must join again (KIP-394)."""
         decision, member_id = self.decision, self.new_member_id
         self.group.pending_joins[member_id] = None
         decision.expect_heartbeat(self._member(member_id))

@@ -75,6 +75,7 @@ def _differs(theirs: str | None, ours: str | None) -> bool:
 
 
 def _has_synced(decision: ClassicDecision, member_id: str) -> None:
+    """Note that a member of this generation has synced; after the last one cancel the timer."""
     group = decision.group
     group.pending_syncs.pop(member_id, None)
     if not group.pending_syncs:
@@ -90,6 +91,7 @@ def _take_assignment(decision: ClassicDecision, request: SyncGroupRequest) -> No
     assign(decision, assignments)
 
     def refused(error: ErrorCode) -> GroupEffects:
+        # The log has refused the record: the group goes on from its state before the SyncGroup.
         fail_syncs(undone, error)
         prepare_or_complete(undone, f"its assignment could not be stored: {error.name}")
         return undone.effects

@@ -19,7 +19,7 @@ from kwire.groups.effects import GroupEffects
 
 
 def prepare_or_complete(decision: ClassicDecision, reason: str) -> None:
-    """After a change of members: start a rebalance, or complete the current one if possible."""
+    """Start a rebalance after a change of members, or complete the current one if possible."""
     if decision.group.can_rebalance:
         prepare(decision, reason)
     else:
@@ -146,6 +146,7 @@ def initial_join_due(decision: ClassicDecision, timer: InitialJoinTimer) -> Grou
 
 
 def join_due(decision: ClassicDecision) -> GroupEffects:
+    """Begin the next generation without the members that did not rejoin in time."""
     if decision.group.state is ClassicState.PREPARING_REBALANCE:
         complete(decision)
     return keep_when_refused(decision)

@@ -26,6 +26,7 @@ class GroupMetadata:
     value: GroupMetadataValue | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
+        """Return the key and the value as bytes; the value is None for a tombstone."""
         key = _PREFIX + self.key.encode(0)
         if self.value is None:
             return key, None

@@ -77,6 +77,7 @@ class ConsumerDecision(AssignedDecision[ConsumerGroup, ConsumerMember, Assignmen
         self.append(away.to_assignment(self.group_id))
 
     def members_with(self, updated: ConsumerMember) -> Mapping[str, ConsumerMember]:
+        """Return the members after the request, without a static member that was replaced."""
         members = dict(self.group.members)
         if self.replaced is not None:
             del members[self.replaced]

@@ -75,6 +75,7 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
         self._topic_names = None
 
     def remove(self, member_id: str) -> None:
+        """Remove a member, if it exists; its instance id may belong to a new member already."""
         member = self.members.get(member_id)
         CommittingGroup.remove(self, member_id)
         instance_id = None if member is None else member.instance_id
@@ -136,6 +137,7 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
 
     @property
     def topic_names(self) -> frozenset[str]:
+        """The topics that the members subscribe to, by name or pattern; cached."""
         if self._topic_names is None:
             self._topic_names = self.topic_names_of(self.members.values())
         return self._topic_names

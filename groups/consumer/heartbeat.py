@@ -209,6 +209,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _assignment_of(assigned: AssignedPartitions) -> ResponseAssignment:
+    """Return the member's partitions as the response has them, sorted by index."""
     return ResponseAssignment(
         [TopicPartitions(topic_id, sorted(these)) for topic_id, these in assigned.items()]
     )

@@ -152,6 +152,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
 
 
 def _listed(held: AssignedPartitions) -> list[TopicPartitions]:
+    """Return partitions as a record has them, each with the epoch in which it was assigned."""
     return [
         TopicPartitions(topic_id, sorted(partitions), [partitions[p] for p in sorted(partitions)])
         for topic_id, partitions in held.items()
@@ -159,6 +160,7 @@ def _listed(held: AssignedPartitions) -> list[TopicPartitions]:
 
 
 def _held(listed: Iterable[TopicPartitions], member_epoch: int) -> AssignedPartitions:
+    """Return the partitions of a record, each with the epoch in which it was assigned."""
     epoch = max(member_epoch, 0)
     return {
         topic.topic_id: with_epochs(topic.partitions, topic.assignment_epochs, epoch)

@@ -99,6 +99,7 @@ class _Drafts:
         self._changed: dict[int, _Draft] = {}
 
     def of(self, index: int) -> _Draft:
+        """Return the changeable assignment of a member; the first call copies the last one."""
         draft = self._changed.get(index)
         if draft is None:
             draft = self._changed[index] = _Draft(self._members[index].assignment)
@@ -152,11 +153,13 @@ class _Sharing:
         return len(self._by_member.get(member, ()))
 
     def keep(self, member: int, places: Iterable[Place]) -> None:
+        """Note partitions that a member has from the last assignment."""
         for place in places:
             self._members_of(place).add(member)
             self._places_of(member).add(place)
 
     def _members_of(self, place: Place) -> HashTable[int]:
+        """Return the members of a partition, in the order of Java's set."""
         members = self._by_place.get(place)
         if members is None:
             self._known_places.add(place, in_front=True)
@@ -164,6 +167,7 @@ class _Sharing:
         return members
 
     def _places_of(self, member: int) -> HashTable[Place]:
+        """Return the partitions of a member, in the order of Java's set."""
         places = self._by_member.get(member)
         if places is None:
             self._known_members.add(member, in_front=True)
@@ -187,6 +191,7 @@ class _Sharing:
         self._fill(sorted(waiting))
 
     def _relieve_members(self) -> None:
+        """Take from each member the partitions that it has beyond its number."""
         for member in self._known_members:
             too_many = self._held(member) - self._wanted.get(member, 0)
             for place in list(self._by_member[member])[: max(too_many, 0)]:
@@ -203,6 +208,7 @@ class _Sharing:
         return relieved
 
     def _take(self, member: int, place: Place) -> None:
+        """Take a partition away from a member."""
         self._drafts.of(member).take(place)
         self._by_place[place].discard(member)
         self._by_member[member].discard(place)

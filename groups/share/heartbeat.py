@@ -101,6 +101,7 @@ class ShareHeartbeat(
 
 
 def _assignment_of(assigned: Assignment) -> ResponseAssignment:
+    """Return the member's partitions as the response has them, sorted by index."""
     return ResponseAssignment(
         [TopicPartitions(topic_id, sorted(these)) for topic_id, these in assigned.items()]
     )

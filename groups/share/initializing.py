@@ -42,6 +42,7 @@ class StateTopicPartitions:
         return StateTopicPartitions(union, {**self.names, **other.names})
 
     def minus(self, other: Places) -> StateTopicPartitions:
+        """Return the partitions that are not in `other`."""
         left = {
             topic_id: these - other.get(topic_id, frozenset())
             for topic_id, these in self.partitions.items()
@@ -58,6 +59,7 @@ class StateTopicPartitions:
         return StateTopicPartitions(left, {topic_id: self.names[topic_id] for topic_id in left})
 
     def listed(self) -> list[TopicPartitionsInfo]:
+        """Return the partitions as a record has them, sorted by index."""
         return [
             TopicPartitionsInfo(topic_id, self.names[topic_id], sorted(these))
             for topic_id, these in self.partitions.items()
@@ -195,6 +197,7 @@ class StatePartitionsAsked(StatePartitions):
 
 
 def _read(topics: Iterable[TopicPartitionsInfo]) -> StateTopicPartitions:
+    """Return the partitions that a record lists."""
     listed = list(topics)
     return StateTopicPartitions(
         {topic.topic_id: frozenset(topic.partitions) for topic in listed},

@@ -50,6 +50,7 @@ class ShareKind(
         return ShareHeartbeatReply(ShareGroupHeartbeatResponse(**fields))
 
     def remove(self, decision: ShareDecision, member: ShareGroupMember) -> None:
+        """Remove a member; the next epoch assigns its partitions to the others."""
         decision.forget_member(member.member_id)
         left = (other for other in decision.group.members.values() if other is not member)
         decision.next_epoch(decision.metadata_hash(topic_names_of(left)))
@@ -64,6 +65,7 @@ class ShareKind(
             super().fire(decision, timer)
 
     def describe(self, group_id: str) -> DescribedGroup:
+        """Return the description of a group, or its error if it is no share group."""
         try:
             return describing.described(self.existing(group_id), self._surroundings.image)
         except Refusal as refusal:

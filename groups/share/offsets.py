@@ -87,6 +87,7 @@ def _negative_partition(
 
 
 def _altered(index: int, *, exists: bool) -> AlterShareGroupOffsetsResponsePartition:
+    """Return the result of one partition: no error, or that it does not exist."""
     if exists:
         return AlterShareGroupOffsetsResponsePartition(index)
     return AlterShareGroupOffsetsResponsePartition(index, UNKNOWN, NOT_HOSTED)

@@ -39,6 +39,7 @@ def _spec(group: ShareGroup, member: ShareGroupMember, image: ClusterImage) -> M
 
 
 def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[int]:
+    """Return the partitions of a topic whose state the share coordinator has initialized."""
     count = len(image.topics[image.names_by_id[topic_id]].partitions)
     initialized = group.state_topics.initialized.of(topic_id)
     return [partition for partition in range(count) if partition in initialized]

@@ -12,6 +12,7 @@ MEMBER_ID_CHARACTERS_MAX = 36
 
 
 def refused(request: ShareGroupHeartbeatRequest) -> Refusal | None:
+    """Return the refusal of an invalid request, else None; a bad member id has no message."""
     if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
         return Refusal(ErrorCode.INVALID_REQUEST)
     message = _invalid(request)

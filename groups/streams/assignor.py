@@ -215,6 +215,7 @@ class _Assigning:
         return holder is not None and self._keep_standby(holder, task)
 
     def _keep_standby(self, holder: _Holder, task: Task) -> bool:
+        """Give a standby to a member that has the task's state; return False at its share."""
         if holder.process.counts[holder.member_id] >= self._quota.each:
             return False
         self._quota.filled(holder.process.give(holder.member_id, task, active=False))
@@ -270,6 +271,7 @@ def _by_partition(task: Task) -> tuple[int, str]:
 
 
 def _by_subtopology(tasks: Iterable[Task]) -> Mapping[str, frozenset[int]]:
+    """Return the partitions of the tasks, by subtopology id."""
     partitions: dict[str, set[int]] = {}
     for subtopology, partition in tasks:
         partitions.setdefault(subtopology, set()).add(partition)

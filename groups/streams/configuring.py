@@ -182,6 +182,7 @@ class _Configuring:
         return ConfiguredTopology(by_id, missing, problem)
 
     def _check_source_topics(self) -> None:
+        """Raise _Impossible if a source topic does not exist."""
         sources = {name for each in self._subtopologies for name in each.source_topics}
         missing = sorted(name for name in sources if self._existing(name) is None)
         if missing:
@@ -193,6 +194,7 @@ class _Configuring:
         return self._decided.get(topic) if existing is None else existing
 
     def _count(self, topic: str) -> int:
+        """Return the partition count of a topic.  Raises InvalidTopology if it is unknown."""
         count = self._known(topic)
         if count is None:
             raise InvalidTopology(f"Number of partitions is not set for topic: {topic}")
@@ -289,6 +291,7 @@ class _Configuring:
     # -- changelogs and tasks
 
     def _count_changelogs(self) -> Mapping[str, int]:
+        """Return the partition count of each changelog: the number of its tasks."""
         return {
             topic.name: self._task_count(each)
             for each in self._subtopologies
@@ -296,6 +299,10 @@ class _Configuring:
         }
 
     def _task_count(self, subtopology: Subtopology) -> int:
+        """Return the number of tasks: the largest partition count of the source topics.
+
+        Raises InvalidTopology if the subtopology has no source topic.
+        """
         sources = sources_of(subtopology)
         if not sources:
             name = subtopology.subtopology_id
@@ -369,6 +376,7 @@ def _same(named: Mapping[str, int], counts: Mapping[str, int]) -> int:
 
 
 def _named(topics: Iterable[str]) -> str:
+    """Return the topics as text for the client: the first ones, and how many more there are."""
     names = list(topics)
     more = len(names) - TOPICS_NAMED_MAX
     end = f" and {more} additional topics" if more > 0 else ""

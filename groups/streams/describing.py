@@ -68,4 +68,5 @@ def _assignment(
     standby: Mapping[str, Iterable[int]],
     warmup: Mapping[str, Iterable[int]],
 ) -> Assignment:
+    """Return the tasks of the three roles as the description has them."""
     return Assignment(listed(active, TaskIds), listed(standby, TaskIds), listed(warmup, TaskIds))

@@ -90,6 +90,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
                     del owners[task]
 
     def remove(self, member_id: str) -> None:
+        """Remove a member; the last one ends a shutdown that was requested."""
         CommittingGroup.remove(self, member_id)
         if not self.members:
             self.session = replace(self.session, shutdown_by=None)
@@ -145,6 +146,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
         return topology is not None and topology.epoch == self.validated_topology_epoch
 
     def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether the tasks of a group with members read the topic."""
         if not self.members or self.topology is None:
             return False
         return topic in self.topology.subtopology_of_source

@@ -54,6 +54,7 @@ class StreamsKind(
         return decision
 
     def leave(self, decision: StreamsDecision, request: StreamsGroupHeartbeatRequest) -> object:
+        """Decide a heartbeat of a member that leaves; it may request a shutdown of all members."""
         session = decision.group.session
         if request.shutdown_application and session.shutdown_by is None:
             decision.set_session(replace(session, shutdown_by=request.member_id))
@@ -69,6 +70,7 @@ class StreamsKind(
         decision.append(group_tombstone(other.group_id))
 
     def remove(self, decision: StreamsDecision, member: StreamsMember) -> None:
+        """Remove a member; the next epoch assigns its tasks to the others."""
         group = decision.group
         decision.forget_member(member.member_id)
         decision.next_epoch_of(
@@ -106,6 +108,7 @@ class StreamsKind(
     # -- the delay of the first assignment
 
     def fire(self, decision: StreamsDecision, timer: GroupTimer) -> None:
+        """Decide about a timer: compute the delayed first assignment, or as other groups."""
         if isinstance(timer, InitialDelayTimer):
             if decision.group.session.is_delayed:
                 self._end_delay(decision)

@@ -162,6 +162,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
 
 
 def _listed_since(tasks: TasksSince) -> list[TaskIds]:
+    """Return tasks as a record has them, each with the epoch in which it was assigned."""
     return [
         TaskIds(ids.subtopology_id, ids.partitions, [epochs[p] for p in ids.partitions])
         for ids in listed(tasks, TaskIds)
@@ -170,6 +171,7 @@ def _listed_since(tasks: TasksSince) -> list[TaskIds]:
 
 
 def _since(listed: Iterable[TaskIds], member_epoch: int) -> TasksSince:
+    """Return the tasks of a record, each with the epoch in which it was assigned."""
     return {
         ids.subtopology_id: with_epochs(ids.partitions, ids.assignment_epochs, member_epoch)
         for ids in listed

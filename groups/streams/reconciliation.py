@@ -55,11 +55,16 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         return self.member.epoch + (self.member.state is MemberState.UNREVOKED)
 
     def _is_active_unreleased(self, task: Task) -> bool:
+        """Return whether the member cannot get the active task yet.
+
+        It is active elsewhere, or the member's own process still has it in another role.
+        """
         if self.group.active_process(task) is not None:
             return True
         return self.member.process_id in self.group.following_processes(task)
 
     def _is_unreleased(self, task: Task) -> bool:
+        """Return whether the member's process still has the task, in any role."""
         process_id = self.member.process_id
         if self.group.active_process(task) == process_id:
             return True

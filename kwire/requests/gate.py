@@ -28,10 +28,10 @@ class Gate(Protocol):
         """Called when the request has to wait, and other requests run in the meantime."""
 
     def throttle_ms(self, context: Context, response: Message | None) -> int:
-        """For how long, in ms, the broker reads nothing from the client after this response.
+        """Return for how many ms the broker reads nothing from the client after this response.
 
-        Called before the response is written, so that the gate can set its throttle time field.
-        `response` is None if none is sent (acks=0).
+        It is called before the response is written, so that the gate can set its throttle time
+        field. `response` is None if none is sent (acks=0).
         """
 
     def answered(self, context: Context, size_bytes: int) -> None:

@@ -38,6 +38,7 @@ def may_ask(config: BrokerConfig, context: Context) -> bool:
 
 
 def lifetimes_of(config: BrokerConfig) -> Lifetimes:
+    """Return the broker's limits on the lifetime of tokens, in ms."""
     return Lifetimes(
         config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
     )

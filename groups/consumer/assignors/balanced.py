@@ -62,6 +62,7 @@ class _Balance:
                     self._owners[topic_id][partition] = place
 
     def _draft(self, place: int) -> Draft:
+        """Return the changeable assignment of a member; the first call copies the last one."""
         draft = self._drafts.get(place)
         if draft is None:
             draft = self._drafts[place] = Draft(self._members[place].assignment)

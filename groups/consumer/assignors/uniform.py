@@ -68,6 +68,7 @@ class _Shares:
         }
 
     def _draft(self, member: MemberSpec) -> Draft:
+        """Return the changeable assignment of a member; the first call copies the last one."""
         draft = self._drafts.get(member.member_id)
         if draft is None:
             draft = self._drafts[member.member_id] = Draft(member.assignment)
@@ -105,6 +106,7 @@ class _Shares:
         return 0
 
     def _fill(self) -> None:
+        """Give the free partitions to the members that lack some, in their order."""
         free = iter(self._free)
         for member, room in self._unfilled:
             draft = self._draft(member)

@@ -52,6 +52,7 @@ def completing_response(
 
 
 def add_operations(access: Access, groups: Sequence[Group]) -> None:
+    """Set the operations that the sender may do on each group that has no error."""
     for group in groups:
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = access.authority.operations(
@@ -60,6 +61,7 @@ def add_operations(access: Access, groups: Sequence[Group]) -> None:
 
 
 def _hide_members(access: Access, group: Group, names: set[str]) -> None:
+    """Refuse to describe a group with topics, `names`, that the sender may not describe."""
     if not may_know(access, sorted(names)):
         group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         group.error_message = TOPICS_HIDDEN

@@ -42,6 +42,7 @@ def one(operation: AclOperation, kind: ResourceType, refuse: Refuse) -> Guard:
 
 
 def _name(kind: ResourceType, request: Request) -> str:
+    """Return the name of the resource of type `kind` that the request is about."""
     if kind is ResourceType.CLUSTER:
         return CLUSTER_NAME
     name: str = request.group_id if kind is ResourceType.GROUP else request.transactional_id

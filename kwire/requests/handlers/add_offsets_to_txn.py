@@ -76,6 +76,7 @@ def _add(
 
 
 def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
+    """Return the response; old versions have INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     return AddOffsetsToTxnResponse(
         error_code=error_for_version(ApiKey.ADD_OFFSETS_TO_TXN, version, error)
     )
@@ -85,6 +86,7 @@ def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
 
 
 def guard(access: Access, request: AddOffsetsToTxnRequest, proceed: Proceed) -> Response:
+    """Require WRITE on the transactional id and READ on the group."""
     if not access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):

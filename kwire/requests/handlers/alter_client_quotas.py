@@ -111,6 +111,7 @@ async def _is_address(name: str) -> bool:
 
 
 def _entry(entity: Entity, refusal: Refusal | None) -> ResponseEntryData:
+    """Return the result of one entity: no error, or the refusal."""
     parts = [EntityData(*part) for part in entity.items()]
     if refusal is None:
         return ResponseEntryData(ErrorCode.NONE, None, parts)

@@ -76,6 +76,7 @@ async def _commit(
 
 
 def _change(resource: AlterConfigsResource) -> ConfigChange:
+    """Return the change that replaces all configs of one resource."""
     names = [config.name for config in resource.configs]
     return ConfigChange(
         resource.resource_type, resource.resource_name, _replacement(resource.configs), names

@@ -70,6 +70,7 @@ def _credential_changes(
 
 
 def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResult:
+    """Return the result of one user: no error, or the refusal."""
     if refusal is None:
         return AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
     return AlterUserScramCredentialsResult(user, refusal.error, refusal.message)

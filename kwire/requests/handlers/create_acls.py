@@ -87,6 +87,7 @@ async def _create(
 
 
 def _pattern_and_entry(acl: AclCreation) -> tuple[ResourcePattern, AccessControlEntry]:
+    """Return the requested ACL as the authorizer's types."""
     return (
         ResourcePattern(acl.resource_type, acl.resource_pattern_type, acl.resource_name),
         AccessControlEntry(acl.principal, acl.host, acl.operation, acl.permission_type),
@@ -94,6 +95,7 @@ def _pattern_and_entry(acl: AclCreation) -> tuple[ResourcePattern, AccessControl
 
 
 def _result(refusal: Refusal | None) -> AclCreationResult:
+    """Return the result of one ACL: no error, or the refusal."""
     if refusal is None:
         return AclCreationResult(ErrorCode.NONE, None)
     return AclCreationResult(refusal.error, refusal.message)
@@ -105,6 +107,7 @@ def _result(refusal: Refusal | None) -> AclCreationResult:
 def refuse(
     request: CreateAclsRequest, error: ErrorCode, version: int, message: str
 ) -> CreateAclsResponse:
+    """Return the response that refuses every ACL with `error`."""
     return CreateAclsResponse(
         results=[AclCreationResult(error, message) for _ in request.creations]
     )

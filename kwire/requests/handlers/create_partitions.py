@@ -132,6 +132,7 @@ def _growth(topic: CreatePartitionsTopic) -> Growth:
 
 
 def _result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:
+    """Return the result of one topic: no error, or the refusal."""
     if refusal is None:
         return CreatePartitionsTopicResult(name)
     return CreatePartitionsTopicResult(name, refusal.error, refusal.message)

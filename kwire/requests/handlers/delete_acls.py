@@ -114,6 +114,7 @@ def _result(removals: list[AclRemoval], failed: Refusal | None) -> DeleteAclsFil
 def refuse(
     request: DeleteAclsRequest, error: ErrorCode, version: int, message: str
 ) -> DeleteAclsResponse:
+    """Return the response that refuses every filter with `error`."""
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(error, message) for _ in request.filters]
     )

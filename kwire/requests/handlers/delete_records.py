@@ -113,6 +113,7 @@ def _when_deleted(
     left = len(waiting)
 
     def settle(answer: DeleteRecordsPartitionResult, error: ErrorCode, low_watermark: int) -> None:
+        """Set the result of one partition; the last one ends the wait."""
         nonlocal left
         answer.error_code, answer.low_watermark = error, low_watermark
         left -= 1

@@ -53,6 +53,7 @@ def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
 
 
 def _response(told: dict[bytes, list[PartitionResult]]) -> DeleteShareGroupStateResponse:
+    """Return the response with the results by topic id."""
     return DeleteShareGroupStateResponse(
         [DeleteStateResult(topic_id, results) for topic_id, results in told.items()]
     )

@@ -115,6 +115,7 @@ def _remaining(image: ClusterImage, topics: Iterable[TopicDeletion]) -> list[Top
 
 
 def _result(topic: TopicDeletion, refusal: Refusal | None) -> DeletableTopicResult:
+    """Return the result of one topic: no error, or the refusal."""
     if refusal is None:
         return DeletableTopicResult(topic.name, topic.topic_id)
     return DeletableTopicResult(topic.name, topic.topic_id, refusal.error, refusal.message)

@@ -72,4 +72,5 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
 def refuse(
     request: DescribeAclsRequest, error: ErrorCode, version: int, message: str
 ) -> DescribeAclsResponse:
+    """Return the response that refuses the request with `error`."""
     return DescribeAclsResponse(error_code=error, error_message=message)

@@ -158,6 +158,7 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
 
 
 def _check_topic(broker: Broker, name: str) -> None:
+    """Raise Refusal if the topic does not exist; an invalid name has its own error."""
     reason = why_invalid(name)
     if reason is not None:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)

@@ -81,6 +81,8 @@ def _described(token: DelegationToken, book: TokenBook, version: int) -> Describ
 
 
 def guard(access: Access, request: DescribeDelegationTokenRequest, proceed: Proceed) -> Response:
+    """Remove the tokens that the sender may not see from the response."""
+
     def visible(response: DescribeDelegationTokenResponse) -> DescribeDelegationTokenResponse:
         response.tokens = [token for token in response.tokens if _may_see(access, token)]
         return response

@@ -61,6 +61,7 @@ def handle(
 def _requested_partitions(
     topics: list[DescribableLogDirTopic] | None,
 ) -> set[tuple[str, int]] | None:
+    """Return the requested (topic, partition) pairs, or None if all are requested."""
     if topics is None:
         return None
     return {(topic.topic, partition) for topic in topics for partition in topic.partitions}

@@ -68,6 +68,7 @@ def handle(
 async def _answer(
     broker: Broker, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
+    """Return the response; the groups are described one after the other."""
     groups = [await _described(broker, requested) for requested in request.groups]
     return DescribeShareGroupOffsetsResponse(groups=groups)
 

@@ -80,6 +80,7 @@ async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> EndTxnRespon
 
 
 def _response(answer: ProducerAnswer, version: int) -> EndTxnResponse:
+    """Return the response; old versions have INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     return EndTxnResponse(
         error_code=error_for_version(ApiKey.END_TXN, version, answer.error),
         producer_id=answer.producer_id,

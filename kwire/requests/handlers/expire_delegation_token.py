@@ -46,6 +46,7 @@ def handle(
 
 
 async def _expire(broker: Broker, decision: TokenExpiry) -> ExpireDelegationTokenResponse:
+    """Store the decision, and return the response with the new expiry time in ms."""
     return ExpireDelegationTokenResponse(
         *await new_expiry(broker, decision, "Cannot expire a delegation token")
     )

@@ -91,6 +91,7 @@ def handle(
 async def _create_and_find(
     broker: Broker, request: FindCoordinatorRequest, version: int, listener: str
 ) -> FindCoordinatorResponse:
+    """Create the internal topic of the type of key, then return the coordinators."""
     await create_internal_topic(broker.membership, TOPICS[request.key_type])
     return _find(broker, request, version, listener)
 

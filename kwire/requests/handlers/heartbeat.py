@@ -25,5 +25,6 @@ ROUTE = Route(ApiKey.HEARTBEAT, 0, 4, Right(AclOperation.READ, ResourceType.GROU
 def handle(
     broker: Broker, request: HeartbeatRequest, context: Context
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+    """Pass the heartbeat to the group coordinator, and return its response."""
     reply = broker.coordinators.groups.heartbeat(request)
     return reply if isinstance(reply, HeartbeatResponse) else reply.wait()

@@ -100,6 +100,7 @@ async def _commit(
 
 
 def _edits(resource: AlterConfigsResource) -> list[ConfigEdit]:
+    """Return the requested edits of one resource: config name, operation and value."""
     return [
         ConfigEdit(config.name, config.config_operation, config.value)
         for config in resource.configs

@@ -96,6 +96,7 @@ async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> InitProducer
 
 
 def _response(answer: ProducerAnswer, version: int) -> InitProducerIdResponse:
+    """Return the response; old versions have INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     return InitProducerIdResponse(
         error_code=error_for_version(ApiKey.INIT_PRODUCER_ID, version, answer.error),
         producer_id=answer.producer_id,

@@ -57,6 +57,7 @@ def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
 
 
 def _response(told: dict[bytes, list[PartitionResult]]) -> InitializeShareGroupStateResponse:
+    """Return the response with the results by topic id."""
     return InitializeShareGroupStateResponse(
         [InitializeStateResult(topic_id, results) for topic_id, results in told.items()]
     )

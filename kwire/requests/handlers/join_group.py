@@ -47,6 +47,7 @@ def handle(
 
 
 def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """Return the response in the form of the version: old ones have no null protocol name."""
     if version < NULL_PROTOCOL_NAME_SINCE and response.protocol_name is None:
         response.protocol_name = ""
     return response
@@ -58,5 +59,6 @@ def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 def refuse(
     request: JoinGroupRequest, error: ErrorCode, version: int, message: str
 ) -> JoinGroupResponse:
+    """Return the response with `error`; old versions have no null protocol name."""
     name = None if version >= NULL_PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(error_code=error, protocol_name=name)

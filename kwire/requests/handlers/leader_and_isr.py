@@ -38,6 +38,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: LeaderAndIsrRequest, context: Context
 ) -> LeaderAndIsrResponse | Awaitable[LeaderAndIsrResponse]:
+    """Apply the controller's request: begin to lead or follow the partitions that it names.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     return broker.membership.leader_and_isr(request, context.api_version)

@@ -41,6 +41,10 @@ def handle(
 
 
 def _shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    """Return the response in the form of the version.
+
+    Before version 3 there is one member, whose error is that of the response.
+    """
     if version < SEVERAL_MEMBERS_SINCE and response.members:
         return LeaveGroupResponse(error_code=response.members[0].error_code)
     return response

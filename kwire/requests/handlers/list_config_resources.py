@@ -28,6 +28,8 @@ from kwire.settings import ConfigResourceType
 
 
 def _with_configs(kind: ConfigResourceType) -> Callable[[ClusterImage], list[str]]:
+    """Return a function that lists the resources of one type on which a config is set."""
+
     def names(image: ClusterImage) -> list[str]:
         return sorted(name for resource, name in image.configs if resource == kind)
 

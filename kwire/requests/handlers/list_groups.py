@@ -22,6 +22,7 @@ ROUTE = Route(ApiKey.LIST_GROUPS, 0, 5, Right(AclOperation.DESCRIBE, ResourceTyp
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+    """Return the groups that this broker coordinates and the filters match."""
     error, groups = broker.coordinators.groups.list_groups(
         request.states_filter, request.types_filter
     )

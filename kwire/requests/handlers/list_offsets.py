@@ -194,6 +194,10 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
 
 
 def _error_for_version(version: int, error: ErrorCode) -> ErrorCode:
+    """Return the error as clients of the version know it.
+
+    Old clients do not know OFFSET_NOT_AVAILABLE; LEADER_NOT_AVAILABLE makes them retry, too.
+    """
     if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_SINCE:
         return ErrorCode.LEADER_NOT_AVAILABLE
     return error

@@ -91,6 +91,7 @@ ROUTE = Route(ApiKey.METADATA, 0, 13, Right(AclOperation.DESCRIBE, ResourceType.
 def handle(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Return the metadata; a member without an image waits for the controller's first one."""
     if not broker.membership.has_metadata:
         return _answer_with_first_image(broker, broker.membership, request, context)
     return _answer(broker, request, context)
@@ -151,6 +152,7 @@ def _hidden(context: Context) -> Collection[str]:
 
 
 def _hide(context: Context, names: list[str]) -> None:
+    """Hide created topics from this connection for HIDDEN_S; at most HIDDEN_MAX are hidden."""
     until = trio.current_time() + HIDDEN_S
     hidden = context.hidden_topics = context.hidden_topics or {}
     for name in names[: HIDDEN_MAX - len(hidden)]:
@@ -251,6 +253,7 @@ def _by_id(
 
 
 def _misuse_of_ids(requested: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    """Return the error of a request with topic ids that is refused as a whole, else None."""
     if version < _FIRST_WITH_IDS:
         return ErrorCode.INVALID_REQUEST
     if all(topic.topic_id == ZERO_UUID for topic in requested):
@@ -369,6 +372,7 @@ def _ids_without_denied(
 
 
 def _denied(name: str) -> MetadataResponseTopic:
+    """Return the answer for a topic that the sender may not describe or create."""
     return MetadataResponseTopic(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS
     )

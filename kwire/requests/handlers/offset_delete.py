@@ -34,6 +34,7 @@ ROUTE = Route(ApiKey.OFFSET_DELETE, 0, 0, Right(AclOperation.DELETE, ResourceTyp
 def handle(
     broker: Broker, request: OffsetDeleteRequest, context: Context
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    """Delete the committed offsets of existing partitions; refuse unknown ones."""
     refused = _remove_unknown(broker, request)
     reply = broker.coordinators.groups.delete_offsets(request)
     return then(reply, lambda response: _merge(response, refused))

@@ -112,6 +112,7 @@ class _GroupFetch:
         return reply
 
     def _name_by_id(self, reply: OffsetFetchResponseGroup) -> None:
+        """Set the topic ids in the reply, and leave out topics that were deleted."""
         topics = self._broker.image.topics
         reply.topics = [topic for topic in reply.topics if topic.name in topics]
         for topic in reply.topics:

@@ -137,6 +137,10 @@ def _produce(
 async def _produce_in_turns(
     work: _ProduceWork, topics: list[TopicProduceData], request: ProduceRequest
 ) -> ProduceResponse | None:
+    """Append the batches of a large request, and let other tasks run in between.
+
+    Returns the response, or None with acks=0.
+    """
     response = ProduceResponse([await work.write_in_turns(topic) for topic in topics])
     answer = _answer(work, response, request)
     return await answer if isinstance(answer, Awaitable) else answer
@@ -199,7 +203,7 @@ class _ProduceWork:
         return TopicProduceResponse(topic.name, topic.topic_id, responses)
 
     async def write_in_turns(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """As `write`, but other tasks run after every `PARTITIONS_AT_ONCE` partitions."""
+        """Append the batches of one topic; other tasks run after each `PARTITIONS_AT_ONCE`."""
         hosted, name = self._hosted(topic)
         responses = []
         for number, data in enumerate(_last_of_each_index(topic), 1):
@@ -254,6 +258,7 @@ class _ProduceWork:
             self._wait(partition.when_flushed, offset, response)
 
     def _wait(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
+        """Hold `response` back until `wait` reports the records before `offset`."""
         if self.uncommitted is None:
             self.uncommitted = _UncommittedResponses()
         self.uncommitted.add(wait, offset, response)
@@ -335,7 +340,7 @@ def _absent(broker: Broker, name: str | None, index: int) -> LogError:
 
 
 def _refuse(request: ProduceRequest, error: LogError) -> ProduceResponse | None:
-    """The same error for every partition, whether or not it exists."""
+    """Return a response with the same error for every partition, whether or not it exists."""
     response = ProduceResponse(
         [
             TopicProduceResponse(
@@ -422,6 +427,7 @@ class _UncommittedResponses:
         wait(offset, partial(self._settle, response))
 
     def _settle(self, response: PartitionProduceResponse, error: ErrorCode) -> None:
+        """Set the result of one partition; the last one ends the wait."""
         response.error_code = error
         self._waiting -= 1
         if self._waiting == 0 and self._done is not None:
@@ -479,6 +485,7 @@ def _may_be_transactional(access: Access, request: ProduceRequest) -> bool:
 
 
 def _names(access: Access) -> Callable[[TopicProduceData], str]:
+    """Return a function that finds the name of a requested topic; empty for an unknown id."""
     if access.version < TOPIC_IDS_SINCE:
         return lambda topic: topic.name
     return lambda topic: access.broker.metadata.topic_name(topic.topic_id) or ""

@@ -22,6 +22,10 @@ ROUTE = Route(ApiKey.PUSH_TELEMETRY, 0, 0, NOTHING, for_client_metrics=True)
 def handle(
     broker: Broker, request: PushTelemetryRequest, context: Context
 ) -> PushTelemetryResponse:
+    """Store the client's metrics, and return the error code.
+
+    Raises CloseConnection on a broker with ZooKeeper, where the API does not exist.
+    """
     if broker.config.zookeeper_connect is not None:
         raise not_served(ApiKey.PUSH_TELEMETRY)
     return PushTelemetryResponse(error_code=broker.telemetry.push(request, context))

@@ -69,6 +69,7 @@ def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
 
 
 def _response(told: dict[bytes, list[PartitionResult]]) -> ReadShareGroupStateSummaryResponse:
+    """Return the response with the results by topic id."""
     return ReadShareGroupStateSummaryResponse(
         [ReadStateSummaryResult(topic_id, results) for topic_id, results in told.items()]
     )

@@ -48,6 +48,7 @@ def handle(
 
 
 async def _renew(broker: Broker, decision: TokenRenewal) -> RenewDelegationTokenResponse:
+    """Store the decision, and return the response with the new expiry time in ms."""
     return RenewDelegationTokenResponse(
         *await new_expiry(broker, decision, "Cannot renew a delegation token")
     )

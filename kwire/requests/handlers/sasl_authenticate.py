@@ -27,4 +27,5 @@ ROUTE = Route(ApiKey.SASL_AUTHENTICATE, 0, 2, NOTHING)
 def handle(
     broker: Broker, request: SaslAuthenticateRequest, context: Context
 ) -> SaslAuthenticateResponse:
+    """Refuse the request: authentication is over when a handler gets it."""
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_MESSAGE)

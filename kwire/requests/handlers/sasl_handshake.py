@@ -23,4 +23,5 @@ ROUTE = Route(ApiKey.SASL_HANDSHAKE, 0, 1, NOTHING)
 def handle(
     broker: Broker, request: SaslHandshakeRequest, context: Context
 ) -> SaslHandshakeResponse:
+    """Refuse the request: authentication is over when a handler gets it."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

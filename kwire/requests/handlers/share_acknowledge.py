@@ -114,6 +114,7 @@ def _by_topic(
 
 
 def guard(access: Access, request: ShareAcknowledgeRequest, proceed: Proceed) -> Response:
+    """Require READ on the group; the handler checks the topics."""
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id or ""):
         return ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return proceed(request)

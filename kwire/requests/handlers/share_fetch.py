@@ -229,12 +229,14 @@ async def _fetch(
 def _add_outcome(
     answers: SharePartitionAnswers, place: TopicIdPartition, outcome: PartitionOutcome
 ) -> None:
+    """Add the outcome of an acknowledgement to the partition's answer."""
     data = answers.setdefault(place, PartitionData(partition_index=place[1], records=b""))
     data.acknowledge_error_code = outcome.error
     data.acknowledge_error_message = outcome.message
 
 
 def _by_topic(answers: SharePartitionAnswers) -> list[ShareFetchableTopicResponse]:
+    """Return the answers of the partitions, grouped by topic id."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for (topic_id, _), data in answers.items():
         topic = topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id=topic_id))

@@ -55,6 +55,7 @@ def handle(
 
 
 def _response(broker: Broker, reply: ShareHeartbeatReply) -> ShareGroupHeartbeatResponse:
+    """Return the coordinator's response, and start to initialize new partitions after it."""
     if reply.initialization is not None:
         from kwire.requests.handlers.share_groups.group_state import initialize
 
@@ -66,6 +67,7 @@ def _response(broker: Broker, reply: ShareHeartbeatReply) -> ShareGroupHeartbeat
 
 
 def guard(access: Access, request: ShareGroupHeartbeatRequest, proceed: Proceed) -> Response:
+    """Require READ on the group and DESCRIBE on all topics that the request names."""
     if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not may_know(access, request.subscribed_topic_names or ()):

@@ -34,6 +34,10 @@ ROUTE = Route(
 
 
 def handle(broker: Broker, request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
+    """Apply the controller's request: stop to follow partitions, or delete them.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     return broker.membership.replication.stop_replica(request)

@@ -48,6 +48,7 @@ def handle(
 
 
 def _response(groups: list[DescribedGroup], with_operations: bool) -> StreamsGroupDescribeResponse:
+    """Return the response; with all operations on the groups if the request asks for them."""
     for group in groups if with_operations else ():
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS

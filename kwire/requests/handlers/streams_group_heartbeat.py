@@ -98,6 +98,7 @@ def _add(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
 
 
 def _listed(failures: Mapping[str, str]) -> str:
+    """Return the first failures as text for the client, and how many more there are."""
     listed = [f"{name} ({reason})" for name, reason in failures.items()][:FAILURES_LISTED_MAX]
     more = len(failures) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more else "")

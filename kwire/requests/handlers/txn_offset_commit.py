@@ -79,6 +79,7 @@ async def _wait(
     reply: Awaitable[TxnOffsetCommitResponse] | Promise[TxnOffsetCommitResponse],
     refused: list[TxnOffsetCommitResponseTopic],
 ) -> TxnOffsetCommitResponse:
+    """Wait for the coordinator's reply, and add the refused partitions to it."""
     done = await reply.wait() if isinstance(reply, Promise) else await reply
     return _merge(done, refused)
 
@@ -108,6 +109,7 @@ def _commit(
 async def _commit_once_verified(
     broker: Broker, request: TxnOffsetCommitRequest, verdict: Awaitable[VerificationResult]
 ) -> TxnOffsetCommitResponse:
+    """Commit the offsets when the transaction coordinator has verified the producer."""
     return await answered(_commit_verified(broker, request, await verdict))
 
 

@@ -82,4 +82,5 @@ async def handle(
 def refuse(
     request: UpdateFeaturesRequest, error: ErrorCode, version: int, message: str
 ) -> UpdateFeaturesResponse:
+    """Return the response that refuses the request with `error`."""
     return UpdateFeaturesResponse(error_code=error, error_message=message)

@@ -37,6 +37,10 @@ ROUTE = Route(
 def handle(
     broker: Broker, request: UpdateMetadataRequest, context: Context
 ) -> UpdateMetadataResponse:
+    """Apply the controller's request: store the live brokers and the changed partitions.
+
+    Raises CloseConnection outside a cluster.
+    """
     if broker.membership.replication is None:
         raise not_served(context.api_key)
     return broker.membership.replication.update_metadata(request)

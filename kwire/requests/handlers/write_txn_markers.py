@@ -131,6 +131,7 @@ class _Markers:
             self._settled.set()
 
     async def wait(self) -> WriteTxnMarkersResponse:
+        """Wait up to `request.timeout.ms` for the results, and return the response."""
         if self.waiting:
             self._settled = trio.Event()
             with trio.move_on_after(self._broker.config.request_timeout_ms / 1000):

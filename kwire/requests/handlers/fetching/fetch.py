@@ -349,6 +349,7 @@ class Fetch:
         return data
 
     def _add_unknown(self, target: FetchTarget, error: ErrorCode) -> None:
+        """Add the answer for a topic or a partition that does not exist."""
         data = _nothing(target.asked, error)
         data.aborted_transactions = []
         self.unknown.append((target, data))
@@ -457,6 +458,7 @@ def _any_diverging(answers: Answers) -> bool:
 
 
 def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
+    """Return the aborted transactions with records in `region`, for read_committed clients."""
     return [
         AbortedTransaction(producer_id, first_offset)
         for producer_id, first_offset in aborted_in(partition.log, region)

@@ -43,9 +43,10 @@ class RackAwareFetch(Fetch):
     def _read(
         self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
-        """As Fetch._read, or an answer without records that names a replica near the consumer.
+        """Return the answer of Fetch._read, or one that sends the consumer to a nearer replica.
 
-        LogError if the request names a wrong leader epoch or the log is offline.
+        The latter has no records.  LogError if the request names a wrong leader epoch or the log is
+        offline.
         """
         near_replica_id = near_replica(
             partition, fetch_partition.fetch_offset, self._rack, self.broker.image, self._listener

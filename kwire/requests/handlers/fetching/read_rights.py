@@ -50,6 +50,7 @@ def _by_name(broker: Broker, context: Context) -> Callable[[str | None], bool]:
     allowed: dict[str, bool] = {}
 
     def may_read(name: str | None) -> bool:
+        """Return whether the sender may read the topic; True if it does not exist (None)."""
         if name is None:
             return True
         if name not in allowed:

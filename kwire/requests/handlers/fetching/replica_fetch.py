@@ -57,7 +57,7 @@ class ReplicaFetch(Fetch):
         self._quota = None if replication is None else replication.quotas.leader
 
     def read(self) -> bool:
-        """As Fetch.read; the first call also records the follower's progress."""
+        """Read all partitions as Fetch.read; the first call records the follower's progress."""
         answers: Answers = []
         self.answers, self.unknown = answers, []
         self.at_once = False
@@ -97,9 +97,10 @@ class ReplicaFetch(Fetch):
     def _read(
         self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
-        """As Fetch._read, up to the log end offset; the first read records the follower's progress.
+        """Return the records of one partition up to the log end offset.
 
-        LogError if the sender is not a replica, or names a wrong leader epoch or offset.
+        The first read also records the follower's progress.  LogError if the sender is not a
+        replica, or names a wrong leader epoch or offset.
         """
         named_epoch = fetch_partition.current_leader_epoch >= 0
         if named_epoch:
@@ -148,7 +149,7 @@ class ReplicaFetch(Fetch):
         )
 
     def response(self) -> FetchResponse:
-        """As Fetch.response; counts the records of throttled partitions against the quota."""
+        """Return the response, and count the records of throttled partitions against the quota."""
         if self._quota is not None and self._quota.throttled and not self.plan.overtaken:
             self._count(self._quota)
         return super().response()

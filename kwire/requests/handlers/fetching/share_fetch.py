@@ -147,6 +147,10 @@ class ShareFetch:
         return bool(deleted)
 
     def _waiters(self) -> list[set[FetchWaiter]]:
+        """Return the sets of waiting requests that this one joins while it waits.
+
+        New records, released records and arriving share states all end the wait.
+        """
         waiters = [opening.waiters for opening in self._openings.values()]
         for led in self._led.values():
             waiters += [led.waiters, led.partition.fetch_waiters]

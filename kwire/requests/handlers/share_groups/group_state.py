@@ -46,6 +46,7 @@ async def forget(broker: Broker, group_id: str, topics: StateTopicPartitions) ->
 
 
 def keys_of(group_id: str, topics: StateTopicPartitions) -> list[ShareKey]:
+    """Return the keys under which the share coordinator stores the partitions' state."""
     return [
         ShareKey(group_id, topic_id, partition)
         for topic_id, partitions in topics.partitions.items()

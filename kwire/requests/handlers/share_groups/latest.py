@@ -49,6 +49,7 @@ async def latest_offsets(broker: Broker, places: Iterable[Place]) -> dict[Place,
 
 
 def _from_this_broker(broker: Broker, name: str, index: int) -> Latest:
+    """Return the high watermark of a partition that this broker leads, or the error."""
     try:
         return Latest(ErrorCode.NONE, broker.hosted.led(name, index).high_watermark)
     except LogError as problem:
