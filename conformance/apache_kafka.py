@@ -107,7 +107,7 @@ def _pom(version: str) -> str:
 
 
 def cache_dir() -> Path:
-    """The folder of files that are downloaded or made once for Apache Kafka."""
+    """Return the folder of files that are downloaded or made once for Apache Kafka."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "kwire", "apache-kafka")
 
@@ -163,7 +163,7 @@ def _download(version: str, target: Path) -> None:
 
 
 def _logging(version: str) -> str:
-    """The option that sends Apache Kafka's logging to stderr; stdout is a tool's result."""
+    """Return the option that sends Apache Kafka's logging to stderr; stdout is a tool's result."""
     if int(version.split(".")[0]) >= 4:
         return f"-Dlog4j2.configurationFile={_write_cached_file('log4j2.xml', LOG4J_XML)}"
     return (
@@ -194,7 +194,7 @@ def command(
     log_level: str = "WARN",
     plugins: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line that runs `class_name` with the jars of `version` and `plugins`."""
+    """Return the command line that runs `class_name` with the jars of `version` and `plugins`."""
     archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
     return [
         str(java.executable()),
@@ -283,7 +283,7 @@ class ApacheKafka(Startable):
         return self.directory / "server.log"
 
     def _own_settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The settings of a single node."""
+        """Return the settings of a single node."""
         node_id = given.get("node.id", "1")
         controller = free_port()
         return {
@@ -425,7 +425,7 @@ class ZooKeeperBroker(ApacheKafka):
         self._write_properties()
 
     def _is_up(self) -> bool:
-        """Whether the broker answers; it accepts connections before it is registered."""
+        """Return whether the broker answers; it accepts connections before it is registered."""
         return answers("127.0.0.1", self.port)
 
     def pause(self) -> None:

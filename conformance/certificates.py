@@ -35,7 +35,7 @@ class Certificates:
         authority.configure_trust(self.context)
 
     def settings(self) -> dict[str, str]:
-        """The settings of a broker with this certificate, by Kafka's names."""
+        """Return the settings of a broker with this certificate, by Kafka's names."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._broker),
@@ -45,6 +45,6 @@ class Certificates:
 
 
 def _as_pkcs_8(key_pem: bytes) -> bytes:
-    """The key as PKCS #8, the only form that Kafka reads."""
+    """Return the key as PKCS #8, the only form that Kafka reads."""
     key = load_pem_private_key(key_pem, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

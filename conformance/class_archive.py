@@ -21,13 +21,14 @@ QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def path(libs: Path) -> Path:
-    """The path of the archive for a folder of jars and the current Java; it may not exist."""
+    """Return the path of the archive for a folder of jars and the current Java; it may not
+    exist."""
     return libs.parent / f"{libs.name}-{_kind(libs.resolve()):08x}.jsa"
 
 
 @cache
 def _kind(libs: Path) -> int:
-    """A checksum that differs for each Java and each folder of jars."""
+    """Return a checksum that differs for each Java and each folder of jars."""
     return zlib.crc32(f"{java.executable().resolve()} {_version()} {libs}".encode())
 
 

@@ -36,7 +36,7 @@ AUTHORIZERS_ON_ZOOKEEPER = {
 
 
 def _on_zookeeper(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings for brokers on ZooKeeper that correspond to the given ones."""
+    """Return the settings for brokers on ZooKeeper that correspond to the given ones."""
     translated = dict(settings)
     if (authorizer := translated.get(AUTHORIZER)) is not None:
         translated[AUTHORIZER] = AUTHORIZERS_ON_ZOOKEEPER.get(authorizer, authorizer)
@@ -45,7 +45,7 @@ def _on_zookeeper(settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """A cluster of `kwire serve --brokers COUNT` with `more` settings, except the ids."""
+    """Start a cluster of `kwire serve --brokers COUNT` with `more` settings, except the ids."""
     settings = SETTINGS | dict(more)
     settings.pop("node.id", None)
     with SharedClusterProcess(directory, count, settings) as cluster:
@@ -54,7 +54,7 @@ def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]
 
 @contextlib.contextmanager
 def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """A cluster of kwire brokers with a ZooKeeper and `more` settings."""
+    """Start a cluster of kwire brokers with a ZooKeeper and `more` settings."""
     settings = SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with (
@@ -68,7 +68,7 @@ def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> 
 
 @contextlib.contextmanager
 def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """A cluster of Apache Kafka 3.9.2 brokers with a ZooKeeper and `more` settings."""
+    """Start a cluster of Apache Kafka 3.9.2 brokers with a ZooKeeper and `more` settings."""
     settings = replicated(count) | SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
@@ -87,7 +87,7 @@ def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) ->
 
 @contextlib.contextmanager
 def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """A KRaft cluster of Apache Kafka nodes with `more` settings, except the ids."""
+    """Start a KRaft cluster of Apache Kafka nodes with `more` settings, except the ids."""
     settings = replicated(count) | SETTINGS | dict(more)
     ids = range(1, count + 1)
     controllers = {number: free_port() for number in ids}
@@ -108,7 +108,7 @@ def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str
 
 @contextlib.contextmanager
 def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[None]:
-    """Run the brokers; yields their addresses once each of them knows all others."""
+    """Run the brokers; yield their addresses once each of them knows all others."""
     try:
         for broker in brokers:
             broker.format()
@@ -138,7 +138,7 @@ def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> 
 
 
 def starter(*, oracle: bool, zookeeper: bool) -> Start:
-    """The function that starts a cluster of Apache Kafka or of kwire."""
+    """Return the function that starts a cluster of Apache Kafka or of kwire."""
     if oracle:
         return apache_on_zookeeper if zookeeper else apache
     return kwire_on_zookeeper if zookeeper else kwire

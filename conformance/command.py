@@ -126,7 +126,8 @@ def _print_result(part: ReportPart) -> None:
 def _brokers(
     bootstrap: str | None, against: str | None, oracle: str, brisk: bool
 ) -> Iterator[tuple[str, str]]:
-    """The addresses of both brokers; starts those without an address, and stops them at the end."""
+    """Yield the addresses of both brokers; starts those without an address, and stops them at the
+    end."""
     settings = BRISK if brisk else {}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-conformance-")))

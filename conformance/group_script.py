@@ -80,7 +80,7 @@ class GroupTarget(Protocol):
         request."""
 
     def replies(self) -> list[tuple[str, AnyMessage]]:
-        """(client, response) of all responses since the last call."""
+        """Return (client, response) of all responses since the last call."""
 
     def wait(self, time_ms: int) -> None:
         """Let `time_ms` milliseconds pass."""
@@ -131,12 +131,12 @@ class GroupScript:
         self._commands[command]([word for word in words if not _is_argument(word)], arguments)
 
     def replies(self) -> list[str]:
-        """The formatted responses since the last call."""
+        """Return the formatted responses since the last call."""
         messages = self.messages()  # all of them, so that every member id has its name
         return [f"{name}: {text}" for name, reply in messages for text in self._format(reply)]
 
     def messages(self) -> list[tuple[str, AnyMessage]]:
-        """(client, response) of all responses since the last call."""
+        """Return (client, response) of all responses since the last call."""
         replies = self._target.replies()
         for name, response in replies:
             if isinstance(response, JoinGroupResponse):
@@ -402,7 +402,7 @@ class GroupScript:
         return self.alias(member.member_id) + instance
 
     def alias(self, member_id: str) -> str:
-        """The name of the client with this member id, or `?` if no client has it."""
+        """Return the name of the client with this member id, or `?` if no client has it."""
         if not member_id:
             return "-"
         names = [name for name, client in self._clients.items() if client.member_id == member_id]
@@ -410,7 +410,7 @@ class GroupScript:
 
 
 def _is_argument(word: str) -> bool:
-    """Whether a word is `key=value`, and not `topic:partition=offset`."""
+    """Return whether a word is `key=value`, and not `topic:partition=offset`."""
     key, equals, _ = word.partition("=")
     return bool(equals) and ":" not in key
 
@@ -426,7 +426,7 @@ def _topics(words: list[str]) -> TopicPartitions:
 
 
 def _metadata(text: str) -> str | None:
-    """The metadata that a word stands for: `*N` is N characters, `null` is None."""
+    """Return the metadata that a word stands for: `*N` is N characters, `null` is None."""
     if text == "null":
         return None
     return "m" * int(text[1:]) if text.startswith("*") else text
@@ -437,7 +437,7 @@ def _list_of(text: str | None) -> list[str]:
 
 
 def _bytes(text: str) -> bytes:
-    """The bytes of a word: `0x…` is hexadecimal, `@a+b` a subscription to topics a and b."""
+    """Return the bytes of a word: `0x…` is hexadecimal, `@a+b` a subscription to topics a and b."""
     if text.startswith("0x"):
         return bytes.fromhex(text[2:])
     if text.startswith("@"):

@@ -25,7 +25,7 @@ class CompilationFailed(RuntimeError):
 
 @cache
 def executable() -> Path:
-    """The `java` to use: that of JAVA_HOME, or the first one on PATH.
+    """Return the `java` to use: that of JAVA_HOME, or the first one on PATH.
 
     Raises JavaMissing if there is none, or if it is older than OLDEST_RELEASE.
     """
@@ -41,7 +41,7 @@ def executable() -> Path:
 
 
 def version(java: Path) -> str:
-    """The version that `java -version` prints, e.g. "17.0.15" or "1.8.0_392"."""
+    """Return the version that `java -version` prints, e.g. "17.0.15" or "1.8.0_392"."""
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     quoted = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     if quoted is None:
@@ -50,13 +50,13 @@ def version(java: Path) -> str:
 
 
 def release_of(version: str) -> int:
-    """The feature release of a Java version: 17 of "17.0.15", 8 of "1.8.0_392"."""
+    """Return the feature release of a Java version: 17 of "17.0.15", 8 of "1.8.0_392"."""
     parts = [int(digits) for digits in re.findall(r"\d+", version)]
     return parts[1] if parts[0] == 1 else parts[0]
 
 
 def why_missing() -> str | None:
-    """What is missing for Java, as a sentence, or None if it is installed."""
+    """Return what is missing for Java, as a sentence, or None if it is installed."""
     try:
         executable()
     except JavaMissing as missing:

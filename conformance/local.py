@@ -21,7 +21,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 def apache(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
-    """A node of Apache Kafka with `more` settings; yields its address."""
+    """Start a node of Apache Kafka with `more` settings; yield its address."""
     given = SETTINGS | telemetry_receiver.SETTINGS | dict(more or {})
     plugins = [telemetry_receiver.jar()]
     with ApacheKafka(directory, port=port, settings=given, plugins=plugins) as node:
@@ -32,6 +32,6 @@ def apache(
 def kwire(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
-    """A broker of this kwire installation with `more` settings; yields its address."""
+    """Start a broker of this kwire installation with `more` settings; yield its address."""
     with BrokerProcess(directory, SETTINGS | dict(more or {}), port=port) as broker:
         yield broker.bootstrap

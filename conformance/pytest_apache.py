@@ -101,7 +101,7 @@ def apache_kafka_libs() -> Path:
 
 
 def libs_or_skip(version: str = VERSION) -> Path:
-    """The jars of a version of Apache Kafka; skips the test if they cannot be downloaded."""
+    """Return the jars of a version of Apache Kafka; skips the test if they cannot be downloaded."""
     missing = java.why_missing()
     if missing:
         pytest.skip(f"NOT TESTED: {missing}")
@@ -127,7 +127,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPro
 
 
 def _zookeeper_jars() -> Path:
-    """The jars of pyspark, or those of the last version of Apache Kafka with ZooKeeper."""
+    """Return the jars of pyspark, or those of the last version of Apache Kafka with ZooKeeper."""
     try:
         return find_jars()
     except ZooKeeperMissing:
@@ -254,7 +254,7 @@ def apache_kafka(
 
 
 def _state_file(factory: pytest.TempPathFactory) -> Path:
-    """The file with the state of the node that all workers of a session share."""
+    """Return the file with the state of the node that all workers of a session share."""
     shared = factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent

@@ -25,19 +25,19 @@ class ReportPart(ABC):
 
     @abstractmethod
     def words(self) -> Iterator[str]:
-        """The differences, one line each."""
+        """Yield the differences, one line each."""
 
     @abstractmethod
     def json(self) -> Any:  # noqa: ANN401 - any JSON
-        """The whole result, for programs."""
+        """Return the whole result, for programs."""
 
     @abstractmethod
     def junit(self) -> Iterator[ElementTree.Element]:
-        """The JUnit test suites of this part."""
+        """Yield the JUnit test suites of this part."""
 
     @abstractmethod
     def html(self) -> str:
-        """The HTML below the part's heading."""
+        """Return the HTML below the part's heading."""
 
 
 class LineState(StrEnum):
@@ -82,7 +82,8 @@ class ListPart(ReportPart):
         return [line._asdict() for line in self._lines]
 
     def junit(self) -> Iterator[ElementTree.Element]:
-        """A test suite for each group of lines with the same text before the first dot or slash."""
+        """Yield a test suite for each group of lines with the same text before the first dot or
+        slash."""
         groups: dict[str, list[tuple[ElementTree.Element, str]]] = {}
         for line in self._lines:
             group = line.name.replace("/", ".").partition(".")[0]
@@ -116,7 +117,8 @@ def _row(line: ReportLine) -> str:
 
 
 def junit_suite(name: str, cases: Iterable[tuple[ElementTree.Element, str]]) -> ElementTree.Element:
-    """A test suite of (test case, result), where a result is `passed`, `failure` or `skipped`."""
+    """Return a test suite of (test case, result), where a result is `passed`, `failure` or
+    `skipped`."""
     suite = ElementTree.Element("testsuite", name=name)
     counts: Counter[str] = Counter()
     for element, kind in cases:
@@ -154,7 +156,7 @@ def write(parts: Sequence[ReportPart], subject: str, oracle: str, folder: Path) 
 
 
 def _page(parts: Sequence[ReportPart], subject: str, oracle: str) -> str:
-    """The HTML page, which needs no other file."""
+    """Return the HTML page, which needs no other file."""
     page = [
         "<!doctype html><meta charset=utf-8><title>kwire conformance</title>",
         f"<style>{STYLE}</style>",

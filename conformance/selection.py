@@ -20,7 +20,7 @@ class Chosen:
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def takes(self, part: str, name: str) -> bool:
-        """Whether to run the scenario or case of that name in this part."""
+        """Return whether to run the scenario or case of that name in this part."""
         wanted = self.names.get(part, [])
         return part in self.parts and (not wanted or any(text in name for text in wanted))
 

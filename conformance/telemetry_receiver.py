@@ -42,8 +42,10 @@ public class TelemetryReceiver implements MetricsReporter, ClientTelemetry {
 
 
 def jar() -> Path:
-    """The plug-in, compiled once beside Apache Kafka's jars. Raises JavaMissing,
-    ApacheKafkaError."""
+    """Return the plug-in, compiled once beside Apache Kafka's jars.
+
+    Raises JavaMissing, ApacheKafkaError.
+    """
     target = cache_dir() / f"telemetry-receiver-{zlib.crc32(SOURCE.encode()):08x}.jar"
     if not target.is_file():
         with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="receiver.new-") as folder:

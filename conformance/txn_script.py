@@ -57,7 +57,8 @@ class TransactionTarget(Protocol):
     """A broker or a coordinator without one, to which a script sends its requests."""
 
     def ask(self, api: ApiKey, version: int, request: AnyMessage) -> AnyMessage:
-        """The response, after everything that follows from the request, such as writing markers."""
+        """Return the response, after everything that follows from the request, such as writing
+        markers."""
 
     def wait(self, time_ms: int) -> None:
         """Let `time_ms` milliseconds pass."""
@@ -85,7 +86,7 @@ class TransactionScript:
         }
 
     def run(self, line: str) -> list[str]:
-        """The formatted responses to one line."""
+        """Return the formatted responses to one line."""
         command, *words = line.split()
         arguments = dict(word.split("=", 1) for word in words if "=" in word)
         return list(self._commands[command]([w for w in words if "=" not in w], arguments))
@@ -215,7 +216,7 @@ class TransactionScript:
         return producer_id, int(arguments.get("epoch", epoch))
 
     def _producer_id(self, name: str) -> int:
-        """The producer id with this name; a number stands for itself."""
+        """Return the producer id with this name; a number stands for itself."""
         ids = (producer_id for producer_id, given in self._names.items() if given == name)
         producer_id = next(ids, None)
         return int(name) if producer_id is None else producer_id
@@ -224,8 +225,8 @@ class TransactionScript:
         return self._names.setdefault(producer_id, f"P{len(self._names) + 1}")
 
     def _learn(self, name: str, response: AnyMessage) -> str:
-        """The formatted response of InitProducerId or EndTxn; notes the producer's new id and
-        epoch."""
+        """Return the formatted response of InitProducerId or EndTxn; notes the producer's new id
+        and epoch."""
         text = ErrorCode(response.error_code).name
         if response.error_code or response.producer_id == -1:
             return text
@@ -234,7 +235,7 @@ class TransactionScript:
 
 
 def _describe_errors(response: AnyMessage) -> str:
-    """The error of all partitions, or one error for each if they differ."""
+    """Return the error of all partitions, or one error for each if they differ."""
     if response.error_code:
         return "all: " + ErrorCode(response.error_code).name
     topics = response.results_by_topic_v3_and_below

@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _differs(name: str, *, rewrite: bool) -> bool:
-    """Compare one file with new responses and print the difference; whether they differ."""
+    """Compare one file with new responses and print the difference; return whether they differ."""
     with tempfile.TemporaryDirectory() as directory:
         current = RECORDED[name](Path(directory))
     path = DATA / name

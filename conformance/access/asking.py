@@ -48,7 +48,8 @@ Row = dict[str, str]
 
 
 def connect(plain: Address, sasl: Address, sender: str) -> ClientConnection:
-    """A new connection of that sender; an empty name connects to the listener without SASL."""
+    """Return a new connection of that sender; an empty name connects to the listener without
+    SASL."""
     if not sender:
         return ClientConnection(plain)
     peer = ClientConnection(sasl)
@@ -91,7 +92,8 @@ def create_acls(plain: Address, sasl: Address) -> None:
 
 
 def create_topic(plain: Address, sasl: Address) -> bytes:
-    """Create the topic that requests name, and the coordinators' internal topics; its topic id."""
+    """Create the topic that requests name, and the coordinators' internal topics; return its topic
+    id."""
     peer = connect(plain, sasl, ADMIN)
     reply = ask(peer, CreateTopicsRequest([CreatableTopic(TOPIC, 1, 1)], 10_000), 7)
     topic_id: bytes = _message(reply).topics[0].topic_id
@@ -128,7 +130,7 @@ def matrix(
     requests: Mapping[str, range],
     request: Callable[[str, int], Message],
 ) -> Iterator[tuple[str, int, Row]]:
-    """Each request in each version, with what each sender's response says about access."""
+    """Yield each request in each version, with what each sender's response says about access."""
     peers = {sender: connect(plain, sasl, sender) for sender in SENDERS}
     for name, versions in requests.items():
         for version in versions:
@@ -143,7 +145,7 @@ def matrix(
 
 
 def access_text(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> str:
-    """What a response says about access, as one sorted line.
+    """Return what a response says about access, as one sorted line.
 
     `topics` gives names to topic ids, for requests whose response must not reveal some of them.
     """
@@ -151,7 +153,7 @@ def access_text(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> 
 
 
 def access_lines(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> list[str]:
-    """What a response says about access, one line for each thing that it names, sorted."""
+    """Return what a response says about access, one line for each thing that it names, sorted."""
     if not isinstance(outcome, Reply):
         return [type(outcome).__name__]
     if isinstance(outcome.message, ApiVersionsResponse):  # the names in it are features

@@ -33,7 +33,7 @@ BROKER_ID: Final = 1
 
 
 def settings(plain: int, sasl: int) -> dict[str, str]:
-    """The settings of kwire and Apache Kafka alike, with listeners on these ports."""
+    """Return the settings of kwire and Apache Kafka alike, with listeners on these ports."""
     listeners = f"PLAINTEXT://{HOST}:{plain},SASL://{HOST}:{sasl}"
     return {
         "listeners": listeners,
@@ -50,7 +50,8 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
 
 
 def _controller_settings(given: dict[str, str], port: int) -> dict[str, str]:
-    """The settings of Apache Kafka with a controller, whose own requests are the super user's."""
+    """Return the settings of Apache Kafka with a controller, whose own requests are the super
+    user's."""
     return given | {
         "listeners": f"{given['listeners']},CONTROLLER://{HOST}:{port}",
         "listener.security.protocol.map": given["listener.security.protocol.map"]
@@ -65,7 +66,7 @@ def _controller_settings(given: dict[str, str], port: int) -> dict[str, str]:
 
 
 def _cluster_settings(given: dict[str, str]) -> dict[str, str]:
-    """The settings of a broker on ZooKeeper, of kwire and Apache Kafka alike."""
+    """Return the settings of a broker on ZooKeeper, of kwire and Apache Kafka alike."""
     return given | {
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "inter.broker.listener.name": "SASL",
@@ -75,7 +76,7 @@ def _cluster_settings(given: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
-    """A kwire broker; yields the addresses of its listeners without and with SASL."""
+    """Start a kwire broker; yield the addresses of its listeners without and with SASL."""
     plain, sasl = free_port(), free_port()
     with BrokerProcess(directory, settings(plain, sasl), port=plain):
         yield (HOST, plain), (HOST, sasl)
@@ -106,7 +107,7 @@ def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address,
 
 @contextmanager
 def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
-    """A broker of the last version of Apache Kafka that supports ZooKeeper."""
+    """Start a broker of the last version of Apache Kafka that supports ZooKeeper."""
     plain, sasl = free_port(), free_port()
     given = _cluster_settings(settings(plain, sasl))
     with ZooKeeperBroker(directory, connect, BROKER_ID, port=plain, settings=given):
@@ -122,7 +123,7 @@ def _wait_until_controller(port: int) -> None:
 
 
 def answers(plain: Address, sasl: Address) -> list[MatrixRow]:
-    """The whole matrix of a broker that has just started."""
+    """Return the whole matrix of a broker that has just started."""
     create_acls(plain, sasl)
     topic_id = create_topic(plain, sasl)
     create_token(plain, sasl)
@@ -137,7 +138,7 @@ def answers(plain: Address, sasl: Address) -> list[MatrixRow]:
 
 
 def scenes(plain: Address, sasl: Address) -> list[SceneAnswer]:
-    """The responses of all scenes: requests that name several things, hidden topics, lost
+    """Return the responses of all scenes: requests that name several things, hidden topics, lost
     rights."""
     create_acls(plain, sasl)
     stage = AccessStage(plain, sasl)
@@ -149,6 +150,6 @@ def scenes(plain: Address, sasl: Address) -> list[SceneAnswer]:
 
 
 def answers_to_brokers(plain: Address, sasl: Address) -> list[MatrixRow]:
-    """The responses to requests that only the brokers of a cluster on ZooKeeper send."""
+    """Return the responses to requests that only the brokers of a cluster on ZooKeeper send."""
     create_acls(plain, sasl)
     return list(matrix(plain, sasl, of_brokers.REQUESTED_VERSIONS, of_brokers.request_of))

@@ -75,7 +75,7 @@ _REQUESTED_VERSIONS: Final = {
 
 
 def play(stage: AccessStage) -> Iterator[tuple[str, list[str]]]:
-    """Each request with its right, and what the response says about each topic."""
+    """Yield each request with its right, and what the response says about each topic."""
     stage.topics(SHOWN, HIDDEN)
     stage.find_coordinators("group")
     ids = {**{name: stage.topic_ids[name] for name in (SHOWN, HIDDEN)}, UNKNOWN: _NOBODYS_ID}

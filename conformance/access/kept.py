@@ -42,7 +42,8 @@ def _answers(row: Row) -> Iterator[str]:
 
 
 def text_of_scenes(answers: Iterable[SceneAnswer]) -> str:
-    """Each request with its response indented below; neighbours with equal responses share it."""
+    """Return each request with its response indented below; neighbours with equal responses share
+    it."""
     lines: list[str] = []
     for answer, group in groupby(answers, key=itemgetter(1)):
         lines += [request for request, _ in group]

@@ -62,7 +62,8 @@ SENDERS = (ANONYMOUS, NOBODY, *(right.user for right in RIGHTS), ADMIN)
 
 
 def jaas() -> str:
-    """The value of `plain.sasl.jaas.config` with all users; each password is the user's name."""
+    """Return the value of `plain.sasl.jaas.config` with all users; each password is the user's
+    name."""
     users = " ".join(f'user_{name}="{name}"' for name in (*SENDERS, MIXED, READER, WITNESS) if name)
     return (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -250,7 +250,7 @@ def requests() -> Iterator[tuple[str, int, Message]]:
 
 
 def play(stage: AccessStage) -> Iterator[tuple[str, list[str]]]:
-    """Each request, with what the response says about each thing."""
+    """Yield each request, with what the response says about each thing."""
     prepare(stage)
     for title, version, message in requests():
         outcome = stage.ask(MIXED, message, version)

@@ -89,7 +89,7 @@ class _ShareMember:
         return outcome.message
 
     def answers(self, who: str) -> SceneAnswers:
-        """The responses to requests about both topics in the current session."""
+        """Yield the responses to requests about both topics in the current session."""
         requests: list[tuple[str, Message]] = [
             ("share_group_describe v1", ShareGroupDescribeRequest([QUEUE])),
             ("share_fetch v2", self._fetch()),

@@ -55,7 +55,7 @@ def rule(
     pattern: int = LITERAL,
     permission: int = ALLOW,
 ) -> AclCreation:
-    """An ACL of one user, from any host."""
+    """Return an ACL of one user, from any host."""
     number = OPERATIONS[operation]
     return AclCreation(resource_type, name, pattern, f"User:{user}", "*", number, permission)
 
@@ -70,7 +70,7 @@ class AccessStage:
         self.topic_ids: dict[str, bytes] = {}
 
     def peer(self, user: str) -> ClientConnection:
-        """The user's connection; a new one if the broker has closed the last one."""
+        """Return the user's connection; a new one if the broker has closed the last one."""
         peer = self._peers.get(user)
         if peer is None or not peer.usable:
             peer = self._peers[user] = connect(*self._addresses, user)
@@ -80,13 +80,13 @@ class AccessStage:
         return ask(self.peer(user), message, version)
 
     def ask_as_admin(self, message: Message, version: int) -> Response:
-        """The response to a request of the super user; fails if there is none."""
+        """Return the response to a request of the super user; fails if there is none."""
         outcome = self.ask(ADMIN, message, version)
         assert isinstance(outcome, Reply), outcome
         return outcome.message
 
     def ask_coordinator(self, message: Message, version: int) -> Response:
-        """The super user's response from a coordinator; asks again until the coordinator is
+        """Return the super user's response from a coordinator; asks again until the coordinator is
         ready."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:

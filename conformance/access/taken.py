@@ -172,7 +172,8 @@ def _commit(generation: int, member: str) -> OffsetCommitRequest:
 
 
 def _member_of_kip_848(stage: AccessStage) -> SceneAnswers:
-    """A member that subscribes to two topics, and then loses the right to see one of them."""
+    """Yield the answers to a member that subscribes to two topics, and then loses the right to see
+    one of them."""
     group = rule(READER, GROUP, "consumers", "READ")
     topics = [rule(READER, TOPIC, name, "DESCRIBE") for name in (KEPT_TOPIC, LOST_TOPIC)]
     stage.add_acls(group, *topics)
@@ -200,7 +201,7 @@ def _member_of_kip_848(stage: AccessStage) -> SceneAnswers:
 
 
 def _transaction(stage: AccessStage) -> SceneAnswers:
-    """A transaction whose producer loses its rights one by one."""
+    """Yield the answers to a transaction whose producer loses its rights one by one."""
     name = "transaction"
     own = rule(READER, TRANSACTIONAL_ID, name, "WRITE")
     topic = rule(READER, TOPIC, KEPT_TOPIC, "WRITE")

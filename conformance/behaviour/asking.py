@@ -53,7 +53,7 @@ TIMEOUT_MS = 10_000
 def list_offsets(
     topic: CaseTopic, *timestamps: int, partition: int = 0, epoch: int = -1
 ) -> ListOffsetsRequest:
-    """A request for the offsets of one partition, one for each timestamp."""
+    """Return a request for the offsets of one partition, one for each timestamp."""
     partitions = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
     return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, partitions)], TIMEOUT_MS)
 
@@ -66,7 +66,7 @@ def delete_records(topic: CaseTopic, *offsets: int, partition: int = 0) -> Delet
 def alter(
     name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC, validate: bool = False
 ) -> IncrementalAlterConfigsRequest:
-    """A request with changes of one resource; a change is (config, operation, value)."""
+    """Return a request with changes of one resource; a change is (config, operation, value)."""
     configs = [AlterableConfig(*change) for change in changes]
     return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], validate)
 
@@ -99,7 +99,7 @@ def delete_topic(name: str) -> DeleteTopicsRequest:
 def add_partitions(
     name: str, count: int, brokers: Sequence[int] | None = None, *, validate: bool = False
 ) -> CreatePartitionsRequest:
-    """A request to grow a topic to `count` partitions; `brokers` has the replica of each new
+    """Return a request to grow a topic to `count` partitions; `brokers` has the replica of each new
     one."""
     assignments = (
         None if brokers is None else [CreatePartitionsAssignment([broker]) for broker in brokers]
@@ -111,7 +111,7 @@ def add_partitions(
 def offset_fetch(
     group_id: str, topic: CaseTopic | None, *partitions: int, stable: bool = False
 ) -> OffsetFetchRequest:
-    """A request for the committed offsets of one group; without a topic, for all of them."""
+    """Return a request for the committed offsets of one group; without a topic, for all of them."""
     topics = None
     if topic is not None:
         topics = [OffsetFetchRequestTopics(topic.name, topic.id, list(partitions))]
@@ -121,7 +121,7 @@ def offset_fetch(
 
 
 def one_of_session(session_id: int, epoch: int, request: FetchRequest) -> FetchRequest:
-    """The same request as part of a fetch session."""
+    """Return the same request as part of a fetch session."""
     request.session_id, request.session_epoch = session_id, epoch
     return request
 
@@ -130,7 +130,7 @@ def one_of_session(session_id: int, epoch: int, request: FetchRequest) -> FetchR
 
 
 def producer(stage: ScenarioStage) -> tuple[int, int]:
-    """A new producer id and its epoch; the id is never 0, which looks like no id.
+    """Return a new producer id and its epoch; the id is never 0, which looks like no id.
 
     Right after its start a broker may still be fetching its first block of ids.
     """
@@ -172,7 +172,7 @@ def read(stage: ScenarioStage, topic: CaseTopic, offset: int = 0, partition: int
 
 
 def headers(data: bytes) -> list[BatchHeader]:
-    """The headers of the complete batches in `data`."""
+    """Return the headers of the complete batches in `data`."""
     return [header for _, header in iter_batches(data)]
 
 

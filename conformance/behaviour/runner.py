@@ -88,7 +88,7 @@ class ScenarioRunner:
                 peer.close()
 
     def run(self, scenarios: Iterable[Scenario]) -> Iterator[ScenarioVerdict]:
-        """Verdicts in the order of the scenarios, but those that run alone come last."""
+        """Yield verdicts in the order of the scenarios, but those that run alone come last."""
         numbered = list(enumerate(scenarios))
         together = [pair for pair in numbered if not pair[1].alone]
         with (

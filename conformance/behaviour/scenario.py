@@ -54,7 +54,7 @@ class Scenarios:
         alone: bool = False,
         excuse: str | None = None,
     ) -> Callable[[Play], Play]:
-        """A decorator that adds the function as the `play` of a new scenario."""
+        """Return a decorator that adds the function as the `play` of a new scenario."""
 
         def add(play: Play) -> Play:
             self._all.append(Scenario(self.room, play, brisk, alone, excuse))

@@ -86,7 +86,8 @@ class ScenarioStage(Stage):
         time.sleep(POLL_S)
 
     def transcript(self, common_keys: set[int], shared_prefix: str) -> list[TranscriptEntry]:
-        """All requests and notes with their outcomes, without what may differ between brokers."""
+        """Return all requests and notes with their outcomes, without what may differ between
+        brokers."""
         normaliser = Normaliser(
             self.prefix, self.broker.node_id, self.topics, common_keys, shared_prefix
         )

@@ -65,7 +65,7 @@ def export_sources(commit: str, packages: Path) -> None:
 def compare_rows(
     rows: Sequence[Row], commit: str, root: Path, seconds: float, rounds: int, say: Progress
 ) -> Section:
-    """All rows, in turns."""
+    """Measure all rows, in turns."""
     now, before = Kwire(root / "now"), EarlierKwire(commit, root / "before")
     with running(now, before):
         _prefer(now, before)
@@ -110,7 +110,7 @@ def _row(
 
 
 def turn(row: Row, broker: Kwire, seconds: float) -> Figures:
-    """The figures of a turn, with the broker's processor time for a request (on Linux)."""
+    """Return the figures of a turn, with the broker's processor time for a request (on Linux)."""
     topic = new_topic()
     row.prepare(broker, topic)
     start_s = processor_s(broker.pid)

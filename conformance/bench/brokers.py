@@ -57,8 +57,8 @@ class BenchBroker(ABC):
 
     @abstractmethod
     def rss_mb(self) -> float | None:
-        """Resident memory of the process in MB (10^6 bytes), or None if the system does not
-        report it."""
+        """Return the resident memory of the process in MB (10^6 bytes), or None if the system does
+        not report it."""
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
         """Create a topic whose files are deleted as soon as the topic is."""
@@ -87,7 +87,7 @@ def wait_for_reply(address: Address, process: subprocess.Popen[bytes], log_file:
 
 
 def rss_mb(pid: int) -> float | None:
-    """Resident memory in MB of a process and its children; None without /proc."""
+    """Return the resident memory in MB of a process and its children; None without /proc."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         statuses = [Path(f"/proc/{number}/status").read_text() for number in (pid, *children)]
@@ -111,7 +111,7 @@ class ProcessBroker(BenchBroker):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command line."""
+        """Return the command line."""
 
     def start(self) -> float:
         """Start the broker and return the seconds until its first reply."""

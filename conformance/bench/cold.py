@@ -32,7 +32,7 @@ START_S = 0.5
 
 
 def fill(broker: BenchBroker, topic: str, size_bytes: int) -> int:
-    """Write the log; the number of its records."""
+    """Write the log; return the number of its records."""
     broker.create_topic(topic)
     batch = frames.batch(BATCH_RECORDS, BATCH_VALUE_BYTES)
     count = size_bytes // len(batch)
@@ -64,7 +64,8 @@ def read_all(
 def measure(
     broker: BenchBroker, topic: str, records: int, directory: Path
 ) -> Iterator[Sample | float]:
-    """Samples of the producer alone and beside the reader, and the seconds that the reader took."""
+    """Yield samples of the producer alone and beside the reader, and the seconds that the reader
+    took."""
     batch = frames.batch(1, 100)
     broker.create_topic(f"{topic}-tiny")
     load.produce(broker.address, f"{topic}-tiny", batch, 1.0)

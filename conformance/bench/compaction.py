@@ -59,7 +59,7 @@ class Result:
 
 
 def batches(size_bytes: int) -> Iterator[bytearray]:
-    """The batches of the log, the same in each call."""
+    """Yield the batches of the log, the same in each call."""
     rng = random.Random(SEED)
     count = size_bytes // RECORD_BYTES
     distinct = int(count * DISTINCT_SHARE)
@@ -92,7 +92,8 @@ class CompactionBench:
                 load.first_reply(sock, topic, frames.produce(topic, 0, bytes(batch)).data)
 
     def cleaned_to(self, topic: str) -> int:
-        """The offset of the topic in the checkpoint; a broker replaces the file atomically."""
+        """Return the offset of the topic in the checkpoint; a broker replaces the file
+        atomically."""
         try:
             lines = self._checkpoint.read_text().splitlines()[2:]
         except FileNotFoundError:
@@ -108,7 +109,7 @@ class CompactionBench:
         self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def clean(self, topic: str) -> float:
-        """Compact the topic; seconds until it is done."""
+        """Compact the topic; return the seconds until it is done."""
         start = time.monotonic()
         self.allow_cleaning(topic)
         while not self.cleaned_to(topic):
@@ -122,7 +123,8 @@ class CompactionBench:
         return load.produce(self.address, "tiny", batch, seconds)
 
     def tiny_during_cleaning(self, topic: str, slice_s: float) -> tuple[float, list[Sample]]:
-        """Seconds that compaction takes, and samples of small requests in the meantime."""
+        """Return the seconds that compaction takes, and samples of small requests in the
+        meantime."""
         done = Event()
         took: list[float] = []
 
@@ -182,7 +184,7 @@ def table(results: list[Result]) -> Table:
 
 
 def _p99(result: Result, choose: Callable[[list[float]], float]) -> str:
-    """The p99 of one of the slices, and its ratio to the p99 before."""
+    """Return the p99 of one of the slices, and its ratio to the p99 before."""
     chosen = choose([sample.p99_us or 0.0 for sample in result.during])
     return f"{chosen:.0f} us, {chosen / (result.before.p99_us or 1):.2f} x"
 

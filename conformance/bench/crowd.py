@@ -34,7 +34,8 @@ CROWD_FIGURES = (OPEN, SERVED, MEMORY, ALONE, AMONG)
 
 
 def crowd(broker: BenchBroker) -> Figures:
-    """Turns of a producer with one small request in flight, alone and among idle connections."""
+    """Measure turns of a producer with one small request in flight, alone and among idle
+    connections."""
     _p99(broker)  # warm-up
     p99s: dict[str, list[float]] = {ALONE.name: [], AMONG.name: []}
     before_mb = broker.rss_mb()

@@ -105,7 +105,7 @@ ROWS: tuple[Row, ...] = (
 def measure_series(
     row: Row, brokers: list[BenchBroker], rounds: int, seconds: float
 ) -> list[Series]:
-    """The series of a row; after a warm-up, the brokers take turns (A B, B A, ...)."""
+    """Return the series of a row; after a warm-up, the brokers take turns (A B, B A, ...)."""
     all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
     for number in range(rounds + 1):
         for broker in brokers if number % 2 else brokers[::-1]:

@@ -94,7 +94,7 @@ class Logs(dict[bytes, FloorLog]):
 
 
 def produce(logs: Logs, frame: memoryview, correlation: int, pos: int) -> bytes:
-    """The response to a Produce of version 12 with one batch."""
+    """Return the response to a Produce of version 12 with one batch."""
     pos += 1 + 1 + 2 + 4 + 1  # header tags, transactional id, acks, timeout, one topic
     name_size = frame[pos]
     name = bytes(frame[pos : pos + name_size])
@@ -108,7 +108,8 @@ def produce(logs: Logs, frame: memoryview, correlation: int, pos: int) -> bytes:
 
 
 def fetch(log: FloorLog, frame: memoryview, correlation: int, pos: int) -> tuple[bytes, int, int]:
-    """The head of the response to a Fetch of version 12, and the file region that follows it."""
+    """Return the head of the response to a Fetch of version 12, and the file region that follows
+    it."""
     pos += 1 + FETCH_FIXED_BYTES + 1
     name_size = frame[pos]
     name = bytes(frame[pos : pos + name_size])
@@ -133,7 +134,7 @@ async def send_region(sock: trio.socket.SocketType, log: FloorLog, start: int, s
 
 
 async def answer(sock: trio.socket.SocketType, logs: Logs, view: memoryview, have: int) -> int:
-    """Answer every complete frame in the buffer; the number of bytes they took."""
+    """Answer every complete frame in the buffer; return the number of bytes they took."""
     pos = 0
     out: list[bytes] = []
     while have - pos >= 4:

@@ -81,7 +81,7 @@ def delete_topic(topic: str) -> PreparedFrame:
 
 
 def topic_error(reply: bytes, topic: str) -> int:
-    """The error code of the only topic in a response to CreateTopics 4 or DeleteTopics 3."""
+    """Return the error code of the only topic in a response to CreateTopics 4 or DeleteTopics 3."""
     at = _REPLY_HEADER_BYTES + 4 + 4 + len(_string(topic))  # throttle time, array length, name
     return int.from_bytes(reply[at : at + 2], signed=True)
 
@@ -162,7 +162,7 @@ class FetchReply:
         self.head_bytes = self.records_pos + 5  # the records' size takes at most 5 bytes
 
     def records_size(self, data: bytearray) -> int:
-        """The size of the records in bytes. Raises BrokerRefused for an error code."""
+        """Return the size of the records in bytes. Raises BrokerRefused for an error code."""
         at = self.session_error_pos
         if data[at : at + 2] != b"\0\0" or data[self.error_pos : self.error_pos + 2] != b"\0\0":
             raise RequestFailed(f"Fetch was answered with {bytes(data[:80]).hex()}")
@@ -176,7 +176,7 @@ class FetchReply:
 
 
 def batch(records_count: int, value_bytes: int) -> bytes:
-    """An uncompressed batch without keys, with the current time and varying values."""
+    """Return an uncompressed batch without keys, with the current time and varying values."""
     now_ms = time.time_ns() // 1_000_000
     pattern = bytes(range(251)) * (value_bytes // 251 + 2)
     values = (pattern[i % 251 : i % 251 + value_bytes] for i in range(records_count))

@@ -78,7 +78,7 @@ def connect(address: Address) -> socket.socket:
 
 
 def receive(sock: socket.socket, size_bytes: int) -> bytes:
-    """Exactly `size_bytes` bytes. Raises BrokerRefused if the broker closes before."""
+    """Return exactly `size_bytes` bytes. Raises BrokerRefused if the broker closes before."""
     parts = bytearray()
     while len(parts) < size_bytes:
         data = sock.recv(size_bytes - len(parts))
@@ -89,7 +89,7 @@ def receive(sock: socket.socket, size_bytes: int) -> bytes:
 
 
 def receive_reply(sock: socket.socket) -> bytes:
-    """One complete response with its size field."""
+    """Return one complete response with its size field."""
     size = receive(sock, 4)
     return size + receive(sock, int.from_bytes(size))
 
@@ -127,7 +127,7 @@ def _steady() -> Iterator[None]:
 
 
 def percentile(ordered: list[int], share: float) -> float:
-    """The value below which `share` of the sorted values lie."""
+    """Return the value below which `share` of the sorted values lie."""
     return float(ordered[min(int(len(ordered) * share), len(ordered) - 1)])
 
 
@@ -224,7 +224,7 @@ class _Pump:
         self.sock.sendall(self._window[: count * size])
 
     def receive(self) -> int:
-        """Read, and check the complete responses; their number."""
+        """Read, and check the complete responses; return their number."""
         with memoryview(self._replies) as view:
             received = self.sock.recv_into(view[self._have :])
         if not received:
@@ -251,7 +251,7 @@ def produce_on_many(
     acks: int = 1,
     version: int = PRODUCE_VERSION,
 ) -> Sample:
-    """One connection to the leader of each partition, with one request in flight on each."""
+    """Use one connection to the leader of each partition, with one request in flight on each."""
     selector = selectors.DefaultSelector()
     pumps = []
     with _steady():
@@ -323,7 +323,7 @@ def fetch_through(address: Address, topic: str, offsets: Iterable[int], *, max_b
 
 
 def _receive_into(sock: socket.socket, view: memoryview) -> int:
-    """Read one response of any size into `view`; its size with the size field."""
+    """Read one response of any size into `view`; return its size with the size field."""
     have = sock.recv_into(view)
     while have < 4:
         have += sock.recv_into(view[have:])
@@ -337,7 +337,8 @@ def _receive_into(sock: socket.socket, view: memoryview) -> int:
 
 
 def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sample:
-    """Times from sending a record to its arrival at a consumer whose fetch waits for it."""
+    """Measure the times from sending a record to its arrival at a consumer whose fetch waits for
+    it."""
     produce_frame = frames.produce(topic, 0, batch).data
     prepared = frames.fetch(topic, 0, max_wait_ms=FETCH_WAIT_MS, max_bytes=1 << 20)
     request = bytearray(prepared.data)

@@ -12,7 +12,7 @@ from kwire.conformance import apache_kafka, java
 
 
 def facts() -> list[tuple[str, str]]:
-    """(name, value) of each fact, for the head of a report."""
+    """Return (name, value) of each fact, for the head of a report."""
     return [
         ("processor", _processor()),
         ("cores", str(os.cpu_count())),
@@ -38,7 +38,8 @@ def memory_bytes() -> int:
 
 
 def free_memory_bytes() -> int:
-    """Memory that is available without swapping; all memory if the system does not report it."""
+    """Return the memory that is available without swapping; all memory if the system does not
+    report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

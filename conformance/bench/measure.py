@@ -53,12 +53,13 @@ class Series:
         return median(values) if values else None
 
     def ratios(self, ours: str, theirs: str) -> list[float]:
-        """How many times better `ours` was than `theirs`, in each round."""
+        """Return how many times better `ours` was than `theirs`, in each round."""
         pairs = zip(self.values.get(ours, ()), self.values.get(theirs, ()), strict=False)
         return [self.figure.times_better(a, b) for a, b in pairs]
 
     def met(self, ours: str, theirs: str) -> bool | None:
-        """Whether the median reaches the target or is within the limit; None without both."""
+        """Return whether the median reaches the target or is within the limit; None without
+        both."""
         value = self.median(ours)
         if self.limit is not None and value is not None:
             return value <= self.limit
@@ -114,7 +115,8 @@ class Bench:
         return all_series
 
     def _turn(self, row: Row, broker: BenchBroker, seconds: float) -> Figures:
-        """One turn on a new topic; the floor is started for each turn, since it has one log."""
+        """Measure one turn on a new topic; the floor is started for each turn, since it has one
+        log."""
         topic = new_topic()
         if isinstance(broker, Floor):
             with running(broker):
@@ -163,8 +165,8 @@ class Bench:
         return all_rows
 
     def startups(self, root: Path, names: Sequence[str]) -> list[Series]:
-        """Times from the start to the first responses, and idle memory; each on an empty
-        directory."""
+        """Measure the times from the start to the first responses, and idle memory; each on an
+        empty directory."""
         title = "start to"
         replies = [
             Series("start", title, startup.FIRST_REPLY, None, startup.FIRST_REPLY_LIMIT_S),
@@ -209,7 +211,7 @@ def fresh_pair(root: Path, names: Sequence[str]) -> list[BenchBroker]:
 
 
 def figures_from_the_start(row: Row) -> list[Figure]:
-    """The figures of a row in the first seconds.
+    """Return the figures of a row in the first seconds.
 
     There are two of each rate: over all of these seconds, and over the time that the broker was up.
     """

@@ -134,7 +134,7 @@ class Crowd:
         self.wake_up = trio.Event()
 
     async def remove(self, members: Sequence[SimulatedMember]) -> float:
-        """Let members leave; seconds until the others have all partitions."""
+        """Let members leave; return the seconds until the others have all partitions."""
         self.members = [member for member in self.members if member not in members]
         self.settled = trio.Event()
         start = trio.current_time()
@@ -187,7 +187,7 @@ class SimulatedMember(ABC):
         self.crowd.check_assignment()
 
     async def ask(self, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
-        """The response to a request; requests of a member are sent one after another."""
+        """Return the response to a request; requests of a member are sent one after another."""
         stream = self._stream
         assert stream is not None
         async with self._turn:
@@ -299,7 +299,7 @@ class SimulatedClassicMember(SimulatedMember):
         )
 
     async def _sync(self, joined: JoinGroupResponse) -> bool:
-        """Get the assignment; whether the member need not join again at once."""
+        """Get the assignment; return whether the member need not join again at once."""
         leads = joined.leader == self.member_id and not joined.skip_assignment
         sync = SyncGroupRequest(
             self.crowd.group_id,
@@ -394,7 +394,7 @@ class SimulatedConsumerMember(SimulatedMember):
         return await self.ask(heartbeat, CONSUMER_VERSION, ConsumerGroupHeartbeatResponse)
 
     def _apply(self, reply: ConsumerGroupHeartbeatResponse) -> bool:
-        """Apply the assignment in a response; whether it has changed."""
+        """Apply the assignment in a response; return whether it has changed."""
         if reply.assignment is None:
             return False
         topics = reply.assignment.topic_partitions
@@ -407,7 +407,8 @@ class SimulatedConsumerMember(SimulatedMember):
 def assign_evenly(
     owned: Mapping[str, frozenset[int]], partitions: int
 ) -> dict[str, frozenset[int]]:
-    """An even assignment of all partitions in which members keep theirs as far as possible."""
+    """Return an even assignment of all partitions in which members keep theirs as far as
+    possible."""
     least, more = divmod(partitions, len(owned))
     assigned: dict[str, list[int]] = {}
     for name in sorted(owned, key=lambda member: -len(owned[member])):

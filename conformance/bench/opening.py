@@ -40,7 +40,7 @@ POLL_S = 0.02
 
 
 def create(broker: RemoteBroker, peer: ClientConnection, partitions: int) -> list[str]:
-    """Create topics with that many partitions in total; their names."""
+    """Create topics with that many partitions in total; return their names."""
     names = [f"topic-{number}" for number in range(partitions // PARTITIONS_A_TOPIC)]
     for name in names:
         topic = CreatableTopic(name, PARTITIONS_A_TOPIC, 1)

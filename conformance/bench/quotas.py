@@ -62,7 +62,7 @@ class Shares(NamedTuple):
 
     @classmethod
     def of(cls, taken: Sequence[int], quota: int) -> Shares:
-        """The shares of `taken`, the acknowledged bytes of each second."""
+        """Return the shares of `taken`, the acknowledged bytes of each second."""
         begins = range(0, len(taken) - WINDOWS + 1, WINDOWS)
         spans = [statistics.mean(taken[begin : begin + WINDOWS]) / quota for begin in begins]
         return cls(statistics.mean(taken) / quota, spans)
@@ -78,7 +78,7 @@ class Figures(NamedTuple):
 
 
 def produce_frame(topic: str, batch: bytes) -> bytes:
-    """A produce request of the client id that has the quota."""
+    """Return a produce request of the client id that has the quota."""
     message = ProduceRequest(
         transactional_id=None,
         acks=1,
@@ -135,7 +135,7 @@ def set_quota(address: Address, bytes_per_second: float | None) -> None:
 
 @contextmanager
 def greedy(address: Address, topic: str, bytes_per_second: int, seconds: int) -> Iterator[Results]:
-    """A process that sends at that rate during the block; yields its results."""
+    """Run a process that sends at that rate during the block; yield its results."""
     context = multiprocessing.get_context("spawn")
     results: Results = context.Queue()
     arguments = (address, topic, bytes_per_second, seconds, results)
@@ -150,7 +150,7 @@ def greedy(address: Address, topic: str, bytes_per_second: int, seconds: int) ->
 
 
 def measure(broker: BenchBroker, quota: int, seconds: int, number: int) -> Figures:
-    """One round, on topics of its own."""
+    """Measure one round, on topics of its own."""
     tiny, large = f"tiny-{number}", f"large-{number}"
     for topic in (tiny, large):
         broker.create_topic(topic)

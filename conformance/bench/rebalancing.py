@@ -74,7 +74,7 @@ BEATS: dict[str, type[Message]] = {
 
 
 async def figures(crowd: Crowd, protocol: str, broker: BenchBroker, members: int) -> list[float]:
-    """The figures of a new group, in the order of FIGURES."""
+    """Return the figures of a new group, in the order of FIGURES."""
     crowd.members = [PROTOCOLS[protocol](crowd, broker.address) for _ in range(members)]
     leaving = max(1, members * LEAVING // MEMBERS)
     with trio.fail_after(TIMEOUT_S):
@@ -118,7 +118,7 @@ async def _rush(crowd: Crowd, request: type[Message]) -> float:
 
 
 def measure(broker: BenchBroker, protocol: str, members: int, partitions: int) -> list[float]:
-    """The figures of a turn, on a new topic and group."""
+    """Return the figures of a turn, on a new topic and group."""
     topic = new_topic()
     broker.create_topic(topic, partitions)
     crowd = Crowd(topic, topic, topic_id_of(broker.bootstrap, topic), partitions)
@@ -128,7 +128,7 @@ def measure(broker: BenchBroker, protocol: str, members: int, partitions: int) -
 
 
 def topic_id_of(bootstrap: str, topic: str) -> bytes:
-    """The id of a topic, once the broker has applied its creation."""
+    """Return the id of a topic, once the broker has applied its creation."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -145,7 +145,7 @@ def topic_id_of(bootstrap: str, topic: str) -> bytes:
 def measure_series(
     protocol: str, brokers: Sequence[BenchBroker], rounds: int, members: int, partitions: int
 ) -> list[Series]:
-    """The series of a protocol; the brokers take turns (A B, B A, ...)."""
+    """Return the series of a protocol; the brokers take turns (A B, B A, ...)."""
     title = f"{protocol}: {members} members, {partitions} partitions"
     leaving = max(1, members * LEAVING // MEMBERS)
     shown = [

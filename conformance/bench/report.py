@@ -31,7 +31,7 @@ def columns(peer: str) -> list[str]:
 
 
 def cells(series: Series, peer: str) -> list[str]:
-    """The cells of one line of a table."""
+    """Return the cells of one line of a table."""
     met = series.met(OURS, peer)
     return [
         series.title,
@@ -47,14 +47,14 @@ def cells(series: Series, peer: str) -> list[str]:
 
 
 def number(value: float) -> str:
-    """The number with three significant digits."""
+    """Return the number with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _value(series: Series, broker: str) -> str:
-    """The median, with the smallest and the largest value if there are several."""
+    """Return the median, with the smallest and the largest value if there are several."""
     values = series.values.get(broker)
     if not values:
         return ""
@@ -95,7 +95,7 @@ def print_section(console: Console, section: Section, peer: str) -> None:
 def markdown(
     sections: Sequence[Section], facts: Sequence[tuple[str, str]], how: str, peer: str
 ) -> str:
-    """The whole report as Markdown."""
+    """Return the whole report as Markdown."""
     lines = [f"# {OURS} and {peer}, side by side", "", how, ""]
     lines += ["| machine | |", "| --- | --- |"]
     lines += [f"| {what} | {value} |" for what, value in facts]
@@ -113,12 +113,13 @@ def _section_text(section: Section, peer: str) -> str:
 
 
 def put_section(document: str, section: Section, peer: str) -> str:
-    """The report with this section, which replaces one with the same heading or is added."""
+    """Return the report with this section, which replaces one with the same heading or is added."""
     return _replace_section(document, section.heading, _section_text(section, peer))
 
 
 def keep_section(document: str, before: str, heading: str) -> str:
-    """The report with the section of an earlier report under this heading, if that has it."""
+    """Return the report with the section of an earlier report under this heading, if that has
+    it."""
     kept = _parts(before).get(heading)
     return _replace_section(document, heading, kept) if kept else document
 
@@ -129,7 +130,7 @@ def _replace_section(document: str, heading: str, text: str) -> str:
 
 
 def _parts(document: str) -> dict[str, str]:
-    """The text before the first heading, under "", and each section by its heading."""
+    """Return the text before the first heading, under "", and each section by its heading."""
     parts = re.split(r"\n(?=## )", document)
     return {"": parts[0]} | {part.splitlines()[0].removeprefix("## "): part for part in parts[1:]}
 

@@ -30,7 +30,7 @@ class Figure:
     target: float | None = None
 
     def times_better(self, ours: float, theirs: float) -> float:
-        """The ratio of the values; above 1 if `ours` is better, in either direction."""
+        """Return the ratio of the values; above 1 if `ours` is better, in either direction."""
         return ours / theirs if self.more_is_better else theirs / ours
 
 
@@ -52,7 +52,7 @@ class Row(ABC):
 
     @abstractmethod
     def figures_of(self, sample: Sample) -> Figures:
-        """The row's figures by name."""
+        """Return the row's figures by name."""
 
     def measure(self, broker: BenchBroker, topic: str, seconds: float) -> Figures:
         return self.figures_of(self.sample(broker.address, topic, seconds))
@@ -150,7 +150,7 @@ class HotFetch(Row):
         load.fill(broker.address, topic, batch, HOT_BYTES // len(batch), 150)
 
     def offsets(self) -> list[int]:
-        """The offsets of the fetches, in turn."""
+        """Return the offsets of the fetches, in turn."""
         return [0]
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:

@@ -61,7 +61,7 @@ class ShareReport(NamedTuple):
 
 
 def reports_in(text: str) -> list[ShareReport]:
-    """The reports that the program has printed."""
+    """Return the reports that the program has printed."""
     matches = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
     return [
         ShareReport(
@@ -74,7 +74,10 @@ def reports_in(text: str) -> list[ShareReport]:
 
 
 def rate_of(text: str) -> float:
-    """Records per second after the first report. Raises BrokerRefused without a final report."""
+    """Return the records per second after the first report.
+
+    Raises BrokerRefused without a final report.
+    """
     reports = reports_in(text)
     parts = [report for report in reports if report.of_one]
     if len(parts) == len(reports) or not parts:
@@ -112,7 +115,7 @@ def configure(bootstrap: str, group: str) -> None:
 
 
 def measure(broker: BenchBroker, members: int, records: int) -> float:
-    """Records per second on a new topic and group."""
+    """Return the records per second on a new topic and group."""
     topic = new_topic()
     broker.create_topic(topic, PARTITIONS)
     fill(broker.bootstrap, topic, records)
@@ -134,7 +137,7 @@ def measure(broker: BenchBroker, members: int, records: int) -> float:
 
 
 def measure_series(members: int, brokers: list[BenchBroker], rounds: int, records: int) -> Series:
-    """The series of a number of members; the brokers take turns (A B, B A, ...)."""
+    """Return the series of a number of members; the brokers take turns (A B, B A, ...)."""
     title = f"{members} member{'s' if members > 1 else ''}, {PARTITIONS} partitions"
     series = Series(f"share-{members}", title, FIGURE, FIGURE.target)
     for number in range(rounds):

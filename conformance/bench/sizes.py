@@ -192,7 +192,7 @@ def _grow(address: Address, topic: str) -> None:
 
 
 def _step(producer: RawProducer) -> float:
-    """Send the producer's next request until it succeeds; ms that it took."""
+    """Send the producer's next request until it succeeds; return the milliseconds that it took."""
     start_ns = perf_counter_ns()
     while True:
         producer.send()
@@ -344,7 +344,7 @@ SIZES = (
 def measure_series(
     sizes: Sequence[SizeRow], fresh: Callable[[], Sequence[BenchBroker]], say: Callable[[str], None]
 ) -> list[Series]:
-    """The series of each size, measured on each of the brokers that `fresh` creates."""
+    """Return the series of each size, measured on each of the brokers that `fresh` creates."""
     all_sizes = []
     for size in sizes:
         all_series = [Series(size.key, size.title, figure, None) for figure in size.figures]

@@ -159,7 +159,7 @@ def _generate_records(spark: SparkSession, records: int) -> DataFrame:
 
 
 def _end(broker: BenchBroker, topic: str) -> int:
-    """The sum of a topic's end offsets."""
+    """Return the sum of a topic's end offsets."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     requests = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
     futures = admin.list_offsets(requests)

@@ -140,14 +140,14 @@ class ObservedQuery:
                 self.durations_ms.append(step["duration_ms"])
 
     def memory_mb(self) -> tuple[float, float]:
-        """Memory of Spark's Java process, and of the Python process that drives it."""
+        """Return memory of Spark's Java process, and of the Python process that drives it."""
         assert self._process is not None, "not running"
         java = [pid for pid in descendants(self._process.pid) if name_of(pid) == "java"]
         return sum(map(resident_mb, java)), resident_mb(self._process.pid)
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes that a process has started, directly or not."""
+    """Return all processes that a process has started, directly or not."""
     pids: list[int] = []
     with suppress(*GONE):  # the process has ended meanwhile
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -165,7 +165,7 @@ def name_of(pid: int) -> str:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory in MB (10^6 bytes); 0 if the process has ended."""
+    """Return the resident memory in MB (10^6 bytes); 0 if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except GONE:
@@ -178,7 +178,8 @@ def sample_query(
     broker: BenchBroker, query: ObservedQuery, producer: multiprocessing.process.BaseProcess,
     acknowledged: Synchronized[int],
 ) -> Iterator[SteadySample]:  # fmt: skip
-    """A sample each second, until the query has processed all records of the ended producer."""
+    """Yield a sample each second, until the query has processed all records of the ended
+    producer."""
     start = time.monotonic()
     ended: float | None = None
     while True:
@@ -264,7 +265,7 @@ def plot(samples: Sequence[SteadySample], title: str, path: Path) -> None:
 
 
 def report(samples: Sequence[SteadySample], query: ObservedQuery, title: str) -> Table:
-    """The figures of the first and last quarter of a run, which show what grows."""
+    """Return the figures of the first and last quarter of a run, which show what grows."""
     quarter = max(1, len(samples) // 4)
     table = Table(title=title)
     for column in ("", "first quarter", "last quarter", "most"):

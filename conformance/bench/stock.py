@@ -34,7 +34,7 @@ class Stock(ABC):
 
     @abstractmethod
     def measure(self, broker: BenchBroker, topic: str) -> Figures:
-        """Records per second, produced and consumed."""
+        """Return the records per second, produced and consumed."""
 
 
 class Confluent(Stock):
@@ -75,7 +75,8 @@ class Confluent(Stock):
         return CONFLUENT_RECORDS / seconds
 
     def _consume(self, bootstrap: str, topic: str) -> float:
-        """The rate after the first records, since joining a group waits for other members."""
+        """Return the rate after the first records, since joining a group waits for other
+        members."""
         settings = {"bootstrap.servers": bootstrap, "group.id": topic}
         consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
         consumer.subscribe([topic])

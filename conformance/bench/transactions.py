@@ -68,7 +68,7 @@ RETRIABLE = frozenset(
 
 
 def request(message: Message, version: int, correlation_id: int = 0) -> bytes:
-    """The frame of a request in a flexible version."""
+    """Return the frame of a request in a flexible version."""
     assert message.API_KEY is not None
     payload = _HEADER.pack(message.API_KEY, version, correlation_id)
     payload += b"\0\5bench\0" + message.encode(version)
@@ -145,7 +145,8 @@ class RawProducer:
         return reply.producer_id, reply.producer_epoch
 
     def _ask_until_done(self, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
-        """The response without an error; the first requests create the coordinators' topic."""
+        """Return the response without an error; the first requests create the coordinators'
+        topic."""
         deadline = time.monotonic() + SETTING_UP_S
         while True:
             self.sock.sendall(request(message, version))

@@ -89,7 +89,7 @@ class BlockResults:
         self._blocks = {(line["block"], line["rounds"]) for line in lines if "rounds" in line}
 
     def _read(self) -> Iterator[dict[str, Any]]:
-        """The lines of this commit and these options."""
+        """Yield the lines of this commit and these options."""
         text = self._path.read_text() if self._path.exists() else ""
         for number, line in enumerate(text.splitlines(), 1):
             try:
@@ -105,11 +105,11 @@ class BlockResults:
                 yield values
 
     def outcome(self, seed: int) -> RoundOutcome | None:
-        """The outcome of a round, or None if the file does not have it."""
+        """Return the outcome of a round, or None if the file does not have it."""
         return self._rounds.get(seed)
 
     def has_block(self, seeds: range) -> bool:
-        """Whether the file has the line of this block."""
+        """Return whether the file has the line of this block."""
         return (seeds.start, len(seeds)) in self._blocks
 
     def add_round(
@@ -163,7 +163,8 @@ def _now() -> str:
 
 
 def commit_of(tree: Path) -> str:
-    """The commit of a working tree, with a digest of later changes; "unknown" without git."""
+    """Return the commit of a working tree, with a digest of later changes; "unknown" without
+    git."""
     git = ["git", "-C", str(tree)]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], capture_output=True)
@@ -187,7 +188,7 @@ class BlockRunner:
         self._deadline_s = deadline_s
 
     def run(self, seed: int) -> tuple[RoundOutcome, str]:
-        """The outcome of the round, and its output, which is also printed.
+        """Return the outcome of the round, and its output, which is also printed.
 
         Raises SystemExit if the machine lacks something that the round needs.
         """
@@ -217,7 +218,8 @@ def run_blocks(
     results: BlockResults,
     run: Callable[[int], tuple[RoundOutcome, str]],
 ) -> bool:
-    """Run all rounds that the file does not have; whether all rounds of these seeds passed."""
+    """Run all rounds that the file does not have; return whether all rounds of these seeds
+    passed."""
     for first in range(seeds.start, seeds.stop, block_rounds):
         block = range(first, min(first + block_rounds, seeds.stop))
         missing = [seed for seed in block if results.outcome(seed) is None]
@@ -233,7 +235,7 @@ def run_blocks(
 
 
 def report(outcomes: dict[int, RoundOutcome | None]) -> bool:
-    """Print the last line, which lists the failed rounds; whether there are none."""
+    """Print the last line, which lists the failed rounds; return whether there are none."""
     failed = {seed: outcome for seed, outcome in outcomes.items() if outcome is not RoundOutcome.OK}
     listed = ", ".join(f"{seed} ({outcome})" for seed, outcome in failed.items())
     click.echo(f"{len(outcomes)} rounds, {len(failed)} failed{': ' if listed else ''}{listed}")

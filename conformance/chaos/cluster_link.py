@@ -58,7 +58,7 @@ class ClusterLink(Link):
             link.close()
 
     def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The response of the responsible broker; after a refusal it is looked up again."""
+        """Return the response of the responsible broker; after a refusal it is looked up again."""
         try:
             address = self._address_for(request)
             return self._links[address].ask(request)
@@ -105,7 +105,7 @@ class ClusterLink(Link):
                 return self._any()
 
     def _any(self) -> Address:
-        """A broker that answers."""
+        """Return a broker that answers."""
         if self._metadata is None:
             self._fetch_metadata()
         return self._answering
@@ -166,7 +166,7 @@ class ClusterLink(Link):
         return answers
 
     def topics(self) -> list[str]:
-        """The names of all topics, if all brokers report the same."""
+        """Return the names of all topics, if all brokers report the same."""
         lists = [topic_names(reply) for reply in self._all_answers(MetadataRequest(topics=None))]
         if any(sorted(names) != sorted(lists[0]) for names in lists):
             raise Refused("TOPICS_DIFFER")  # one broker has not applied all changes yet
@@ -219,7 +219,7 @@ class ClusterLink(Link):
 
 
 def _ask_briefly(link: Link, request: Message) -> Any:  # noqa: ANN401 - any response
-    """A broker's response; raises Refused soon if the broker does not answer."""
+    """Return a broker's response; raises Refused soon if the broker does not answer."""
     link.patience_s = LOOK_PATIENCE_S
     try:
         return link.ask(request)
@@ -228,7 +228,7 @@ def _ask_briefly(link: Link, request: Message) -> Any:  # noqa: ANN401 - any res
 
 
 def _offset_fetch_error(reply: Any) -> int:  # noqa: ANN401 - the response of some version
-    """The error of the whole group; if it has none, the error that all partitions share."""
+    """Return the error of the whole group; if it has none, the error that all partitions share."""
     errors = {partition.error_code for topic in reply.topics for partition in topic.partitions}
     error: int = reply.error_code or (errors.pop() if len(errors) == 1 else 0)
     return error

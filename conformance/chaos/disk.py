@@ -81,7 +81,8 @@ class FileSizeLimit(Disk):
 
 @contextmanager
 def disk_at(directory: Path) -> Iterator[Disk]:
-    """The best kind of disk that this user may use, mounted at `directory` if it is a tmpfs."""
+    """Yield the best kind of disk that this user may use, mounted at `directory` if it is a
+    tmpfs."""
     options = ["-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "kwire-chaos", str(directory)]
     mounted = os.geteuid() == 0 and _succeeds(["mount", *options])
     if not mounted:

@@ -49,7 +49,7 @@ class BrokerNemesis:
         self._recorder.end(begun, Type.OK, **answer)
 
     def _exit_result(self) -> Value | None:
-        """The result to record if the broker has ended by itself, else None; it can then be
+        """Return the result to record if the broker has ended by itself, else None; it can then be
         started."""
         status = self._subject.ended()
         if status is None:

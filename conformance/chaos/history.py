@@ -88,14 +88,14 @@ class History:
 
     @classmethod
     def read(cls, *paths: Path) -> History:
-        """The history in one file, or in the files of several processes.
+        """Return the history in one file, or in the files of several processes.
 
         The last line may be incomplete if its process was killed. Raises OSError and ValueError.
         """
         return cls(event for path in paths for event in _events_in(path))
 
     def operations(self, f: str) -> list[HistoryOperation]:
-        """All operations of one name, in the order of their begin."""
+        """Return all operations of one name, in the order of their begin."""
         return self._operations.get(f, [])
 
     def all_operations(self) -> Iterator[HistoryOperation]:

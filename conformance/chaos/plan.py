@@ -102,12 +102,12 @@ class BrokerPlan(RoundPlan):
 
 
 def stream_of(seed: int, part: str) -> random.Random:
-    """The random numbers of one part of a round."""
+    """Return the random numbers of one part of a round."""
     return random.Random(f"{seed}/{part}")
 
 
 def draw(seed: int, kinds: Sequence[BrokerFaultKind], workloads: Sequence[str]) -> BrokerPlan:
-    """The plan of `seed`, with faults of these kinds only."""
+    """Return the plan of `seed`, with faults of these kinds only."""
     rng = stream_of(seed, "plan")
     load_s = round(rng.uniform(LOAD_S_MIN, LOAD_S_MAX), 3)
     return BrokerPlan(

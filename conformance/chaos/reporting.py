@@ -77,14 +77,14 @@ def _raise_exit(*_: object) -> NoReturn:
 
 
 def all_pass(seeds: range, passes: Callable[[int], bool]) -> bool:
-    """Run the rounds of all seeds and print a summary; whether all passed."""
+    """Run the rounds of all seeds and print a summary; return whether all passed."""
     failed = [seed for seed in seeds if not passes(seed)]
     click.echo(f"{len(seeds)} rounds, {len(failed)} with violations {failed or ''}")
     return not failed
 
 
 def passes(head: str, run: Callable[[Path], RoundResult], kept: Path) -> bool:
-    """Run one round as `run_and_report` does; whether it passed."""
+    """Run one round as `run_and_report` does; return whether it passed."""
     return run_and_report(head, run, kept) is RoundOutcome.OK
 
 

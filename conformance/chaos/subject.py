@@ -93,7 +93,7 @@ class ChaosSubject:
         return False
 
     def ended(self) -> int | None:
-        """The exit status of a process that has ended by itself; None while it runs."""
+        """Return the exit status of a process that has ended by itself; None while it runs."""
         return None if self.process is None else self.process.poll()
 
     def kill(self) -> None:
@@ -137,7 +137,7 @@ class ChaosSubject:
 
 
 def kwire(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
-    """A broker of this kwire installation, with its data and log in `directory`."""
+    """Return a broker of this kwire installation, with its data and log in `directory`."""
     data_dir, port = _data_dir(directory), free_port()
     own = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": str(data_dir)}
     sets = [f"--set={name}={value}" for name, value in (dict(settings) | own).items()]
@@ -151,7 +151,7 @@ def kwire(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
 
 
 def apache(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
-    """A node of Apache Kafka."""
+    """Return a node of Apache Kafka."""
     data_dir = _data_dir(directory)
     node = ApacheKafka(directory, settings=settings)
     node.format()

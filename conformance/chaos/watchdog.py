@@ -31,7 +31,7 @@ CLEANUP_S: Final = 60.0
 def run(
     command: Sequence[str], output: Path, deadline_s: float, environ: Mapping[str, str]
 ) -> int | None:
-    """The exit status of the command, or None if it was killed at the deadline.
+    """Return the exit status of the command, or None if it was killed at the deadline.
 
     Its output and errors are appended to `output`, and so are the stacks after the deadline. The
     command must write the stacks of its threads when it gets SIGUSR1. All its descendants are
@@ -62,7 +62,7 @@ def run(
 
 
 def native_stacks(pid: int) -> str:
-    """The stacks of all threads of a process as gdb prints them, or why there are none.
+    """Return the stacks of all threads of a process as gdb prints them, or why there are none.
 
     The process may be this one. gdb stops it meanwhile, so that it can neither read a pipe nor end
     gdb in time. So gdb writes to a file, and another process, `timeout`, watches the time.
@@ -100,7 +100,7 @@ def _end_tree(process: subprocess.Popen[bytes]) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process, then their children, and so on."""
+    """Return the children of a process, then their children, and so on."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, check=True)
     children = defaultdict(list)
     for line in listed.stdout.splitlines():

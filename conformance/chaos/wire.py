@@ -96,7 +96,7 @@ def check(error_code: int) -> None:
 
 
 def topic_names(reply: MetadataResponse) -> list[str]:
-    """The topics that a broker reports without an error."""
+    """Return the topics that a broker reports without an error."""
     return [topic.name or "" for topic in reply.topics if topic.error_code == ErrorCode.NONE]
 
 
@@ -120,7 +120,7 @@ class Link:
         """Forget which broker is responsible for what; a single broker always is."""
 
     def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The response to a request."""
+        """Return the response to a request."""
         assert request.API_KEY is not None
         try:
             if not self._broker.served:
@@ -146,11 +146,11 @@ class Link:
         check(reply.topics[0].error_code)
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return topic_names(self.ask(MetadataRequest(topics=None)))
 
     def init_producer_id(self) -> int:
-        """A new producer id."""
+        """Return a new producer id."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         reply = self.ask(request)
         check(reply.error_code)
@@ -162,7 +162,7 @@ class Link:
     def produce(
         self, topic: str, partition: int, value: bytes, now_ms: int, key: bytes | None = None
     ) -> int:
-        """Write one record with acks=all, without retries; its offset."""
+        """Write one record with acks=all, without retries; return its offset."""
         batch = bytes(build([Record(0, now_ms, key, value, [])]))
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, batch)])
         reply = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]))
@@ -174,8 +174,8 @@ class Link:
     def offsets(
         self, topic: str, partitions: Sequence[int], timestamp: int, *, stable: bool = False
     ) -> dict[int, int]:
-        """EARLIEST or LATEST offset by partition; with `stable`, LATEST is the last stable
-        offset."""
+        """Return the EARLIEST or LATEST offset by partition; with `stable`, LATEST is the last
+        stable offset."""
         wanted = [ListOffsetsPartition(index, -1, timestamp) for index in partitions]
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=int(stable), topics=[ListOffsetsTopic(topic, wanted)]
@@ -188,14 +188,14 @@ class Link:
     def read(
         self, topic: str, partition: int, start: int, end: int
     ) -> Iterator[tuple[int, bytes | None]]:
-        """(offset, value) of each record from `start` to `end`; the value of a control record is
-        None."""
+        """Yield (offset, value) of each record from `start` to `end`; the value of a control record
+        is None."""
         for record in self.entries(topic, partition, start, end):
             data = record.kind in ("plain", "transactional")
             yield record.offset, record.value if data else None
 
     def entries(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
-        """Each record from `start` to `end`, as READ_UNCOMMITTED returns it.
+        """Yield each record from `start` to `end`, as READ_UNCOMMITTED returns it.
 
         This checks every batch's CRC. It ends early if the broker returns no complete batch, which
         shows as a hole.
@@ -247,7 +247,7 @@ class Link:
             check(answer.error_code)
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """The group's committed offsets by partition; partitions without one are missing.
+        """Return the group's committed offsets by partition; partitions without one are missing.
 
         Only stable ones: a committed transaction may still change the others after its producer has
         got the response (KIP-447).

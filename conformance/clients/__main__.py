@@ -115,7 +115,7 @@ def _chosen(names: Sequence[str]) -> list[ClientSuite]:
 
 
 def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
-    """The function that starts one broker or a cluster, of Apache Kafka or of kwire."""
+    """Return the function that starts one broker or a cluster, of Apache Kafka or of kwire."""
     if brokers is None:
         return local.apache if oracle else local.kwire
     start = clusters.starter(oracle=oracle, zookeeper=zookeeper)
@@ -126,7 +126,7 @@ def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
 def _brokers(
     suite: ClientSuite, bootstrap: str | None, start: Start, *, apache: bool
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The addresses of the brokers, and the environment variables of additional listeners.
+    """Yield the addresses of the brokers, and the environment variables of additional listeners.
 
     Without `bootstrap`, the brokers are started and stopped. A single broker has additional
     listeners if the suite has users.

@@ -57,7 +57,7 @@ class ProcessResult:
 
 
 def source(module: str, checksum: str) -> Path:
-    """A copy of the sources of `module` (PATH@VERSION) in the user's cache directory.
+    """Return a copy of the sources of `module` (PATH@VERSION) in the user's cache directory.
 
     They come through the Go module proxy; `checksum` is the h1 of go.sum. Raises ValueError if it
     differs, CalledProcessError if the module cannot be downloaded.
@@ -85,7 +85,7 @@ def source(module: str, checksum: str) -> Path:
 
 
 def parse(text: str) -> list[GoTest]:
-    """The tests in the text of a file of tests. Raises ValueError."""
+    """Return the tests in the text of a file of tests. Raises ValueError."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     left_out = [line[1:] for line in lines if line.startswith("-")]
     tests = []
@@ -101,13 +101,17 @@ def parse(text: str) -> list[GoTest]:
 
 
 def top_level(test_id: str) -> str:
-    """The id of the top-level test to which `test_id` belongs; packages may contain slashes."""
+    """Return the id of the top-level test to which `test_id` belongs; packages may contain
+    slashes."""
     package, _, name = test_id.partition(" ")
     return f"{package} {name.partition('/')[0]}"
 
 
 def chosen(tests: Sequence[GoTest], wanted: Sequence[str]) -> list[GoTest]:
-    """The tests to which the ids `wanted` belong; all tests if it is empty. Raises ValueError."""
+    """Return the tests to which the ids `wanted` belong; all tests if it is empty.
+
+    Raises ValueError.
+    """
     names = {top_level(test_id) for test_id in wanted}
     unknown = names - {test.id for test in tests}
     if unknown:
@@ -116,12 +120,13 @@ def chosen(tests: Sequence[GoTest], wanted: Sequence[str]) -> list[GoTest]:
 
 
 def exactly(name: str) -> str:
-    """The pattern of Go's test flags for exactly one test, with a regular expression per level."""
+    """Return the pattern of Go's test flags for exactly one test, with a regular expression per
+    level."""
     return "/".join(f"^{re.escape(level)}$" for level in name.split("/"))
 
 
 def outcomes_of(test: GoTest, events: Iterable[str]) -> ProcessResult:
-    """The result of a process from its test2json lines.
+    """Return the result of a process from its test2json lines.
 
     A test that began and did not end (because of a panic or the timeout) failed, and so did a test
     that never began.

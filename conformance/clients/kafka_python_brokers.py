@@ -74,7 +74,7 @@ class RunningBroker:
 
 
 def topic_names(broker: SuiteObject) -> list[str]:
-    """The names of all topics, for which the suite runs a command of Apache Kafka."""
+    """Return the names of all topics, for which the suite runs a command of Apache Kafka."""
     fixtures, kafka = map(importlib.import_module, ("test.integration.fixtures", "kafka"))
     admin = kafka.KafkaAdminClient(**fixtures.client_params(broker, "names"))
     try:

@@ -38,7 +38,7 @@ class SuiteUser(NamedTuple):
 
 
 def users_in(lines: dict[str, str]) -> list[SuiteUser]:
-    """The users of `name=MECHANISM,... password` lines. Raises ValueError."""
+    """Return the users of `name=MECHANISM,... password` lines. Raises ValueError."""
     users = []
     for name, text in lines.items():
         mechanisms, password = text.split()
@@ -60,7 +60,7 @@ class Ports(NamedTuple):
 def settings(
     users: Sequence[SuiteUser], ports: Ports, certificates: Certificates
 ) -> dict[str, str]:
-    """The settings of a broker with these listeners."""
+    """Return the settings of a broker with these listeners."""
     listeners = ",".join(
         f"{name}://localhost:{port}"
         for name, port in zip(("PLAINTEXT", "SASL", "TLS"), ports, strict=True)
@@ -83,7 +83,8 @@ def settings(
 
 
 def of_a_node(given: dict[str, str], controller: int) -> dict[str, str]:
-    """The settings that a node of Apache Kafka needs in addition, if its listeners are given."""
+    """Return the settings that a node of Apache Kafka needs in addition, if its listeners are
+    given."""
     protocols = given["listener.security.protocol.map"]
     return given | {
         "listeners": f"{given['listeners']},CONTROLLER://localhost:{controller}",
@@ -96,7 +97,7 @@ def of_a_node(given: dict[str, str], controller: int) -> dict[str, str]:
 def broker(
     folder: Path, users: Sequence[SuiteUser], given: dict[str, str], *, apache: bool
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """A broker with all three listeners and the suite's settings `given`.
+    """Start a broker with all three listeners and the suite's settings `given`.
 
     Yields the address of the plain listener, and the environment variables for the other ones.
     """

@@ -25,7 +25,7 @@ class BadFile(ValueError):
 
 
 def parse(text: str) -> dict[str, SuiteOutcome]:
-    """The outcome of each test in a results file, by test id. Raises BadFile."""
+    """Return the outcome of each test in a results file, by test id. Raises BadFile."""
     words = {outcome.value: outcome for outcome in SuiteOutcome}
     outcomes: dict[str, SuiteOutcome] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -47,8 +47,10 @@ class AllowList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The list in a file. Raises BadFile if it is not sorted or has comments between the
-        tests."""
+        """Return the list in a file.
+
+        Raises BadFile if it is not sorted or has comments between the tests.
+        """
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         head = [line for line in lines if line.startswith("#")]
         tests = lines[len(head) :]
@@ -63,11 +65,11 @@ class AllowList:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The list in a file, or the empty list if the file does not exist."""
+        """Return the list in a file, or the empty list if the file does not exist."""
         return cls.parse(path.read_text() if path.exists() else "")
 
     def with_tests(self, tests: Iterable[str]) -> AllowList:
-        """The list with `tests` added; no test is ever removed."""
+        """Return the list with `tests` added; no test is ever removed."""
         return AllowList(self.head, self.tests | frozenset(tests))
 
     def text(self) -> str:
@@ -111,12 +113,13 @@ class SuiteComparison:
         return sorted(self.passed - self.allowed)
 
     def why(self, test: str) -> str:
-        """The outcome of `test` in a word."""
+        """Return the outcome of `test` in a word."""
         return self.outcomes[test].value if test in self.outcomes else "not run"
 
 
 def as_junit(runs: Iterable[SuiteComparison]) -> ElementTree.Element:
-    """A JUnit document, in which a test fails if the allow list has it and it did not pass."""
+    """Return a JUnit document, in which a test fails if the allow list has it and it did not
+    pass."""
     root = ElementTree.Element("testsuites", name="kwire client suites")
     for run in runs:
         lost, tests = set(run.lost), sorted(run.outcomes.keys() | run.allowed)

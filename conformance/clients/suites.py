@@ -58,7 +58,7 @@ class ClientSuite:
         return self.folder / "allow.txt"
 
     def settings(self, *, apache: bool) -> dict[str, str]:
-        """The broker settings that the suite needs, by name."""
+        """Return the broker settings that the suite needs, by name."""
         names = ["broker.properties", *(["apache-kafka.properties"] if apache else [])]
         return {
             name: value
@@ -113,18 +113,21 @@ class ClientSuite:
         return SuiteComparison(self.name, outcomes, allowed, seconds, log)
 
     def _read_passed(self, results: Path) -> frozenset[str]:
-        """The tests that passed in a results file. Raises BadFile."""
+        """Return the tests that passed in a results file. Raises BadFile."""
         outcomes = parse(results.read_text())
         return frozenset(test for test, outcome in outcomes.items() if outcome is SuiteOutcome.PASS)
 
 
 def suites(folder: Path = HERE) -> dict[str, ClientSuite]:
-    """All suites by name."""
+    """Return all suites by name."""
     return {path.parent.name: ClientSuite(path.parent) for path in sorted(folder.glob("*/run"))}
 
 
 def properties(text: str) -> dict[str, str]:
-    """The `name=value` lines of a text without empty lines and `#` comments. Raises ValueError."""
+    """Return the `name=value` lines of a text without empty lines and `#` comments.
+
+    Raises ValueError.
+    """
     settings = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
@@ -137,8 +140,10 @@ def properties(text: str) -> dict[str, str]:
 
 
 def _run(command: list[str], timeout_s: float, more: Mapping[str, str]) -> int:
-    """The exit status of `command`; after `timeout_s` all its processes are ended. Raises
-    NotRun."""
+    """Return the exit status of `command`; after `timeout_s` all its processes are ended.
+
+    Raises NotRun.
+    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -140,7 +140,8 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 def excuse_of(case: str, path: str, codes: Set[int]) -> HostileExcuse | None:
-    """The entry that allows a difference at `path`; `codes` are the error codes of the oracle."""
+    """Return the entry that allows a difference at `path`; `codes` are the error codes of the
+    oracle."""
     path_without_indexes = _INDEX.sub("", path)
     for excuse in EXCUSED:
         if (

@@ -54,7 +54,8 @@ class AttackOutcome:
 
 
 def plan(rng: random.Random, maker: RequestMaker, frames: int) -> Iterator[ValidRequest | Attack]:
-    """A valid request of every key and version, then damaged frames, up to `frames` in all."""
+    """Yield a valid request of every key and version, then damaged frames, up to `frames` in
+    all."""
     opening = maker.all()[:frames]
     yield from opening
     for _ in range(frames - len(opening)):
@@ -111,7 +112,7 @@ class _Attacker:
             await trio.aclose_forcefully(self._stream)
 
     async def _send(self, stream: trio.SocketStream, frame: ValidRequest | Attack) -> bool:
-        """Send a frame; whether the connection can be used again."""
+        """Send a frame; return whether the connection can be used again."""
         if isinstance(frame, ValidRequest):
             return await self._send_valid(stream, frame)
         outcome = self._outcome
@@ -148,7 +149,7 @@ class _Attacker:
         return False
 
     async def _receive(self, stream: trio.SocketStream) -> bytes | None:
-        """The next response, or None if the broker closed the connection."""
+        """Return the next response, or None if the broker closed the connection."""
         data = await _receive_exactly(stream, _SIZE.size)
         if data is not None:
             size: int = _SIZE.unpack(data)[0]

@@ -53,7 +53,7 @@ OLD_LIES = [name for name in LIES if name.startswith(("set:", "format"))]
 
 
 def batch_cases() -> Iterator[HostileCase]:
-    """The cases; each batch has a partition of its own in each of the topics."""
+    """Yield the cases; each batch has a partition of its own in each of the topics."""
     for partition, (name, lie) in enumerate(LIES.items()):
         yield HostileCase(f"batch/{name}", partial(_play, lie=lie, partition=partition))
     for partition, name in enumerate(OLD_LIES, len(LIES)):

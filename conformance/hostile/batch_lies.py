@@ -88,7 +88,7 @@ def _lie_about_payload(payload: bytes) -> Lie:
 
 
 def _claim(**claims: Any) -> Lie:  # noqa: ANN401 - fields of the header
-    """A batch of valid records whose header has other values."""
+    """Return a batch of valid records whose header has other values."""
     return lambda now_ms: batch(SOUND, now_ms, **claims)
 
 

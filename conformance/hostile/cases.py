@@ -13,7 +13,8 @@ SEED = "1"
 
 
 def hostile_cases(served: Served, seed: str = SEED) -> Iterator[HostileCase]:
-    """The cases for the versions that both brokers serve; the seed determines random choices."""
+    """Yield the cases for the versions that both brokers serve; the seed determines random
+    choices."""
     yield from batch_cases()
     yield from delivery_cases(served)
     yield from mutation_cases(served, seed)

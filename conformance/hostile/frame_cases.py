@@ -95,7 +95,7 @@ def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: 
 
 
 def _is_for_both(served: Served, spoiled: bytes) -> bool:
-    """Whether both brokers serve the API and version of a frame, or no broker can.
+    """Return whether both brokers serve the API and version of a frame, or no broker can.
 
     If only one of them serves it, their responses differ; and some of the others would stop the
     node.
@@ -108,7 +108,7 @@ def _is_for_both(served: Served, spoiled: bytes) -> bool:
 
 
 def request_in(spoiled: bytes) -> Any:  # noqa: ANN401 - a request of any key
-    """The request in a damaged frame, or None if it cannot be decoded."""
+    """Return the request in a damaged frame, or None if it cannot be decoded."""
     sent = sent_request_of(spoiled)
     if sent.api_key not in LOOKED_INTO or len(spoiled) < _HEADER_END:
         return None
@@ -122,7 +122,7 @@ def request_in(spoiled: bytes) -> Any:  # noqa: ANN401 - a request of any key
 
 
 def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
-    """Whether a frame requests too many partitions, or has too short a timeout."""
+    """Return whether a frame requests too many partitions, or has too short a timeout."""
     if request is None or request.API_KEY not in CHANGES:
         return False
     count = CHANGES[request.API_KEY]
@@ -132,7 +132,7 @@ def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
 
 
 def has_null_records(request: Any) -> bool:  # noqa: ANN401 - of any key
-    """Whether a damaged size has become negative, which means null records.
+    """Return whether a damaged size has become negative, which means null records.
 
     Apache Kafka then fails internally and never answers. The case `batch/set: null` covers this
     with its excuse; here every silence would need one.
@@ -150,7 +150,7 @@ def _sound(stage: HostileStage, topic: CaseTopic, key: ApiKey, version: int) -> 
 
 
 def _topic(stage: HostileStage) -> CaseTopic:
-    """A topic for this case alone, with two records."""
+    """Return a topic for this case alone, with two records."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b"))
     return topic

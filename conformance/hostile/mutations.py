@@ -42,7 +42,7 @@ class Attack:
 
 
 def _frame_attack(kind: str, body: bytes | bytearray) -> Attack:
-    """A frame with a correct size and the given content."""
+    """Return a frame with a correct size and the given content."""
     return Attack(kind, [pack(">i", len(body)) + bytes(body)])
 
 

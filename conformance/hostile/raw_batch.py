@@ -33,7 +33,7 @@ def record(
     headers_count: int | None = None,
     tail: bytes = b"",
 ) -> bytes:
-    """A record of magic 2; parameters such as `size` replace the right value by another.
+    """Return a record of magic 2; parameters such as `size` replace the right value by another.
 
     `more` is added to the right size. A timestamp delta given as bytes is used as the varint.
     """
@@ -60,7 +60,7 @@ def batch(
     attributes: int | None = None,
     **claims: int,
 ) -> bytearray:
-    """A batch of already compressed records with the right length and CRC.
+    """Return a batch of already compressed records with the right length and CRC.
 
     `claims` replace fields of the header.
     """
@@ -87,7 +87,7 @@ def batch(
 
 
 def compressed(inner: bytes, first_ms: int, codec: Compression, count: int = 2) -> bytearray:
-    """A batch of these records, compressed with the codec."""
+    """Return a batch of these records, compressed with the codec."""
     return batch(compress(codec, inner), first_ms, count, codec=codec)
 
 
@@ -103,7 +103,7 @@ def message(
     key: bytes | None = None,
     value_size: int | None = None,
 ) -> bytes:
-    """A message in a format before Kafka 0.11."""
+    """Return a message in a format before Kafka 0.11."""
     body = pack(">bb", magic, attributes) + (b"" if magic == 0 else pack(">q", first_ms))
     for data, claimed in ((key, None), (value, value_size)):
         size = claimed if claimed is not None else -1 if data is None else len(data)
@@ -113,6 +113,7 @@ def message(
 
 
 def message_set(magic: int, first_ms: int, codec: Compression, count: int = 2) -> bytes:
-    """A compressed message that contains others, as producers before Kafka 0.11 sent them."""
+    """Return a compressed message that contains others, as producers before Kafka 0.11 sent
+    them."""
     inner = b"".join(message(magic, offset=i, first_ms=first_ms) for i in range(count))
     return message(magic, compress(codec, inner), first_ms=first_ms, attributes=int(codec))

@@ -97,7 +97,7 @@ _KEEPS_INTERNAL_TOPICS = frozenset({ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS}
 
 @cache
 def _schemas() -> dict[int, StructSchema]:
-    """The schema of each request's body, by API key."""
+    """Return the schema of each request's body, by API key."""
     bodies: dict[int, StructSchema] = {}
     for name in schema_names():
         for message in load(name):
@@ -145,15 +145,15 @@ class RequestMaker:
         assert self._choices, "the broker serves nothing that is known here"
 
     def draw(self) -> ValidRequest:
-        """A request of a random API and version; all versions are equally likely."""
+        """Return a request of a random API and version; all versions are equally likely."""
         return self.request(*self._rng.choice(self._choices))
 
     def all(self) -> list[ValidRequest]:
-        """One request of every API and version."""
+        """Return one request of every API and version."""
         return [self.request(key, version) for key, version in self._choices]
 
     def request(self, api_key: int, version: int) -> ValidRequest:
-        """A request of this API and version with random values."""
+        """Return a request of this API and version with random values."""
         self._correlation_id += 1
         header = RequestHeader(
             request_api_key=api_key,
@@ -281,5 +281,5 @@ def _class_of(module: str, name: str) -> type[object]:
 
 
 def _struct_class(owner: object, name: str) -> type[object]:
-    """The generated class of struct `name` in the module of `owner`'s class."""
+    """Return the generated class of struct `name` in the module of `owner`'s class."""
     return _class_of(type(owner).__module__, name)

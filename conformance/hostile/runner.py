@@ -104,7 +104,7 @@ class HostileRunner:
                 peer.close()
 
     def run(self, cases: Iterable[HostileCase]) -> Iterator[HostileVerdict]:
-        """Verdicts in the order of the cases."""
+        """Yield verdicts in the order of the cases."""
         try:
             with (
                 ThreadPoolExecutor(self._pairs) as pairs,
@@ -155,7 +155,7 @@ class HostileRunner:
 
 
 def _play(case: HostileCase, stage: HostileStage) -> Exception | None:
-    """Run the case on one broker; the error that stopped it before its end, or None."""
+    """Run the case on one broker; return the error that stopped it before its end, or None."""
     try:
         case.play(stage)
     except (EncodeError, NotReady, OSError, AttributeError, LookupError) as problem:
@@ -168,7 +168,7 @@ def _play(case: HostileCase, stage: HostileStage) -> Exception | None:
 def _first_difference(
     name: str, stages: Sequence[HostileStage], tag: str
 ) -> tuple[StepDifference | None, tuple[HostileExcuse, ...]]:
-    """The first difference that is not allowed, and the excuses of those before it."""
+    """Return the first difference that is not allowed, and the excuses of those before it."""
     left, right = stages
     of_left, of_right = (
         Normaliser(s.prefix, s.broker.node_id, s.topics, set(s.broker.served), tag) for s in stages
@@ -185,7 +185,7 @@ def _first_difference(
 
 
 def _codes(steps: Sequence[CaseStep], number: int) -> set[int]:
-    """All error codes in one response."""
+    """Return all error codes in one response."""
     codes: set[int] = set()
     waiting: list[Tree] = [shown(steps[number])] if number < len(steps) else []
     while waiting:

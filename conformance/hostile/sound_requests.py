@@ -200,13 +200,13 @@ def _describe_configs(stage: Stage, topic: CaseTopic, version: int) -> Message:
 
 
 def _cancel_reassignment(stage: Stage, topic: CaseTopic, version: int) -> Message:
-    """A request without replicas, which cancels a reassignment; there is none to cancel."""
+    """Return a request without replicas, which cancels a reassignment; there is none to cancel."""
     cancelled = ReassignableTopic(topic.name, [ReassignablePartition(0, None)])
     return AlterPartitionReassignmentsRequest(topics=[cancelled])
 
 
 def _share_state(key: ApiKey) -> Make:
-    """A request for the share state of a partition that has none."""
+    """Return a request for the share state of a partition that has none."""
     make = SHARE_STATE_REQUESTS[key]
     return lambda stage, topic, version: make(stage.name("g"), topic.id, 0)
 

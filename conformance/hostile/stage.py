@@ -52,7 +52,8 @@ PROBE_REQUEST = SentRequest(ApiKey.API_VERSIONS, 0, PROBE_ID)
 
 
 def sent_request_of(frame: bytes) -> SentRequest:
-    """The header fields of a frame, which may be damaged; an API key of -1 if it has no header."""
+    """Return the header fields of a frame, which may be damaged; an API key of -1 if it has no
+    header."""
     if len(frame) < _SIZE.size + _HEAD.size:
         return SentRequest(-1, 0, 0)
     return SentRequest(*_HEAD.unpack_from(frame, _SIZE.size))
@@ -119,7 +120,7 @@ class _Link:
             return  # the broker has closed the connection, which `outcomes` reports
 
     def outcomes(self, requests: Sequence[SentRequest]) -> Iterable[tuple[SentRequest, Outcome]]:
-        """Each request with its outcome, up to the first one after which nothing can come."""
+        """Yield each request with its outcome, up to the first one after which nothing can come."""
         waiting = list(requests)
         while waiting:
             data = self._frame()
@@ -166,7 +167,7 @@ class _Link:
 
 
 def _read(data: bytes, request: SentRequest) -> Outcome:
-    """The outcome of a request with response `data`; its bytes if the API key is unknown."""
+    """Return the outcome of a request with response `data`; its bytes if the API key is unknown."""
     try:
         response_class(request.api_key)
     except (KeyError, LookupError, DecodeError):

@@ -39,7 +39,10 @@ class SuiteFailed(Exception):
 
 
 def run_suite(on: str, *arguments: str, suite: str = SUITE) -> tuple[int, float]:
-    """The number of tests that passed, and the seconds that the run took. Raises SuiteFailed."""
+    """Return the number of tests that passed, and the seconds that the run took.
+
+    Raises SuiteFailed.
+    """
     command = [sys.executable, "-m", "pytest", "-q", *arguments, suite]
     start = time.monotonic()
     done = subprocess.run(

@@ -57,7 +57,7 @@ def measure_series(rounds: int, resets: int) -> list[Series]:
 
 
 def _life(started: Series, renewed: Series, resets: int, test_s: float) -> float:
-    """The processor time in ms that a broker takes from its start to its end."""
+    """Return the processor time in ms that a broker takes from its start to its end."""
     before = _children_ms()
     kafka = Kafka()
     started.add(Kwire.name, _took_ms(kafka.start))

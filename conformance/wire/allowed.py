@@ -112,7 +112,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 def excuse_of(api_key: int, case: str, path: str) -> CaseExcuse | None:
-    """The entry that allows a difference of a case at `path`, or None."""
+    """Return the entry that allows a difference of a case at `path`, or None."""
     path_without_indexes = _INDEX.sub("", path)
     for excuse in EXCUSED:
         same_case = excuse.api_key == api_key and fnmatchcase(case, excuse.case)

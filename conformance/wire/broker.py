@@ -73,7 +73,7 @@ class CaseTopic:
 
 
 def address_of(bootstrap: str) -> Address:
-    """The address in `HOST:PORT`. Raises ValueError."""
+    """Return the address in `HOST:PORT`. Raises ValueError."""
     host, colon, port = bootstrap.rpartition(":")
     if not colon or not port.isdigit():
         raise ValueError(f"{bootstrap!r} is not HOST:PORT")
@@ -84,7 +84,7 @@ Served = dict[int, tuple[int, int]]
 
 
 def common_versions(left: Served, right: Served) -> Served:
-    """The versions that both brokers serve, by API key."""
+    """Return the versions that both brokers serve, by API key."""
     common = {}
     for key in left.keys() & right.keys():
         low, high = max(left[key][0], right[key][0]), min(left[key][1], right[key][1])
@@ -134,7 +134,7 @@ class RemoteBroker:
             peer.close()
 
     def version_of(self, request: Message) -> int:
-        """The newest version of `request` that the broker and the codecs have."""
+        """Return the newest version of `request` that the broker and the codecs have."""
         assert request.API_KEY is not None
         oldest, newest = self.served.get(request.API_KEY, (0, -1))
         version = min(newest, request.MAX_VERSION)
@@ -143,7 +143,7 @@ class RemoteBroker:
         return version
 
     def ask(self, peer: ClientConnection, request: Message, version: int | None = None) -> Any:  # noqa: ANN401 - any response
-        """The response to a request that must be answered. Raises NotReady if it is not."""
+        """Return the response to a request that must be answered. Raises NotReady if it is not."""
         return self._answer(peer, request, self.version_of(request) if version is None else version)
 
     def _answer(self, peer: ClientConnection, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
@@ -224,7 +224,7 @@ class RemoteBroker:
         self._until(served, f"topic {topic.name} is still served after its deletion")
 
     def shared_topic(self, kind: str, make: Callable[[], CaseTopic]) -> CaseTopic:
-        """The topic of this kind that all cases of a run read; created by the first case."""
+        """Return the topic of this kind that all cases of a run read; created by the first case."""
         with self._lock:
             if kind not in self._shared:
                 self._shared[kind] = make()

@@ -47,7 +47,7 @@ class Cases:
         return iter(self._cases)
 
     def __call__(self, name: str, since: int = 0, until: int = 32_767) -> Callable[[Play], Play]:
-        """A decorator that adds the function as the `play` of a new case."""
+        """Return a decorator that adds the function as the `play` of a new case."""
 
         def add(play: Play) -> Play:
             self._add(name, play, since, until)

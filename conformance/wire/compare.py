@@ -19,7 +19,7 @@ class StepDifference(NamedTuple):
 
 
 def outcome_tree(step: CaseStep, normaliser: Normaliser) -> Tree:
-    """The outcome of a step in a comparable form: a response's fields, or the kind of the
+    """Return the outcome of a step in a comparable form: a response's fields, or the kind of the
     failure."""
     if isinstance(step.outcome, Reply):
         return normaliser.reply(step.outcome.message, step.request)
@@ -29,7 +29,7 @@ def outcome_tree(step: CaseStep, normaliser: Normaliser) -> Tree:
 
 
 def shown(step: CaseStep) -> Tree:
-    """The outcome of a step in a form for reports."""
+    """Return the outcome of a step in a form for reports."""
     if isinstance(step.outcome, Reply):
         return plain(step.outcome.message)
     if isinstance(step.outcome, Unreadable):
@@ -40,7 +40,8 @@ def shown(step: CaseStep) -> Tree:
 def step_differences(
     left: list[CaseStep], right: list[CaseStep], of_left: Normaliser, of_right: Normaliser
 ) -> Iterator[StepDifference]:
-    """All differences in the order of the steps; later ones may only follow from the first."""
+    """Yield all differences in the order of the steps; later ones may only follow from the
+    first."""
     for number, (a, b) in enumerate(zip(left, right, strict=False)):
         for difference in differences(outcome_tree(a, of_left), outcome_tree(b, of_right)):
             yield StepDifference(number, difference)

@@ -63,7 +63,7 @@ Outcome: TypeAlias = Reply | Closed | Silent | Unreadable | Sent
 def frame(
     api_key: int, version: int, correlation_id: int, body: bytes, client_id: str | None = CLIENT_ID
 ) -> bytes:
-    """The frame of a request."""
+    """Return the frame of a request."""
     out = Frame()
     header = RequestHeader(api_key, version, correlation_id, client_id)
     header.write(out, request_header_version(api_key, version))
@@ -109,7 +109,7 @@ class ClientConnection:
             self.usable = False  # the broker closed the connection: `receive` returns Closed
 
     def receive(self, timeout_s: float = REPLY_TIMEOUT_S) -> Outcome:
-        """The outcome of the oldest request that waits for its response."""
+        """Return the outcome of the oldest request that waits for its response."""
         api_key, version, correlation_id = self._pending.pop(0)
         self._socket.settimeout(timeout_s)
         try:
@@ -150,7 +150,7 @@ class ClientConnection:
 
 
 def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> Outcome:
-    """The response in `data`, which must be one header and one body."""
+    """Return the response in `data`, which must be one header and one body."""
     try:
         header, pos = ResponseHeader.read(data, response_header_version(api_key, version))
         if header.correlation_id != correlation_id:

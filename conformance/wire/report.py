@@ -67,7 +67,7 @@ def name_of(api_key: int) -> str:
 
 
 def summary(run: WireRun) -> str:
-    """One sentence with the numbers of versions and cases."""
+    """Return one sentence with the numbers of versions and cases."""
     cells = Counter(cell.state for cell in run.cells)
     verdicts = [verdict for cell in run.cells for verdict in cell.verdicts]
     excused = sum(bool(verdict.excuses) for verdict in verdicts)
@@ -83,7 +83,7 @@ def summary(run: WireRun) -> str:
 
 
 def as_json(run: WireRun) -> dict[str, Any]:
-    """The whole result; requests and responses only of cases that differ."""
+    """Return the whole result; requests and responses only of cases that differ."""
     return {
         "seconds": round(run.seconds, 1),
         "cells": [
@@ -121,7 +121,8 @@ def _case_json(verdict: CaseVerdict) -> dict[str, Any]:
 
 
 def _exchanges(verdict: CaseVerdict) -> Iterable[tuple[Any, Any, Any]]:
-    """(request, response of the subject, response of the oracle) up to the first that differs."""
+    """Yield (request, response of the subject, response of the oracle) up to the first that
+    differs."""
     last = verdict.first_difference.number if verdict.first_difference else len(verdict.right)
     for number in range(last + 1):
         left = verdict.left[number] if number < len(verdict.left) else None
@@ -141,7 +142,7 @@ def _request(step: CaseStep) -> dict[str, Any]:
 
 
 def as_junit(run: WireRun) -> Iterator[ElementTree.Element]:
-    """A test suite for each API key, with a test for each case and version."""
+    """Yield a test suite for each API key, with a test for each case and version."""
     by_key: dict[int, list[Cell]] = {}
     for cell in run.cells:
         by_key.setdefault(cell.api_key, []).append(cell)
@@ -171,7 +172,7 @@ def _junit_cases(cell: Cell) -> Iterable[tuple[ElementTree.Element, str]]:
 
 
 def what_differs(verdict: CaseVerdict) -> str:
-    """One sentence that says how the two brokers differ."""
+    """Return one sentence that says how the two brokers differ."""
     if verdict.first_difference is None:
         return verdict.problem or "nothing"
     number, difference = verdict.first_difference
@@ -189,7 +190,7 @@ def _short(value: object) -> str:
 
 
 def as_html(run: WireRun) -> str:
-    """The matrix, unknown differences, known differences, and what is not served yet."""
+    """Return the matrix, unknown differences, known differences, and what is not served yet."""
     parts = [
         _matrix(run.cells),
         "<h3>Differences</h3>" if run.red else "<h3>No unexplained difference</h3>",

@@ -69,7 +69,10 @@ class Selection(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Selection:
-        """A selection by an API's name in any spelling, or by its number. Raises ValueError."""
+        """Return a selection by an API's name in any spelling, or by its number.
+
+        Raises ValueError.
+        """
         name, colon, version = text.partition(":")
         plain = name.replace("_", "").upper()
         for key in ApiKey:
@@ -120,7 +123,7 @@ class WireRunner:
         *,
         drawn: random.Random | None = None,
     ) -> list[Cell]:
-        """All cells, in the order of keys and versions. Raises NotReady or OSError.
+        """Return all cells, in the order of keys and versions. Raises NotReady or OSError.
 
         With `drawn`, each case runs in one version only, drawn from the versions that differ most.
         """
@@ -147,7 +150,7 @@ class WireRunner:
         return [self._cell(key, version, verdicts[key, version]) for key, version in cells]
 
     def _verdicts(self, jobs: Sequence[tuple[Case, int]]) -> Iterator[CaseVerdict]:
-        """Verdicts as they come; cases that run alone follow after all others."""
+        """Yield verdicts as they come; cases that run alone follow after all others."""
         pool = ThreadPoolExecutor(self._workers)
         try:
             together = [pool.submit(self._judge, *job) for job in jobs if not job[0].alone]
@@ -162,7 +165,7 @@ class WireRunner:
     # The two brokers
 
     def _prefix(self, broker: RemoteBroker) -> str:
-        """The prefix of all names on a broker.
+        """Return the prefix of all names on a broker.
 
         It is the same on both brokers, so that hashes of names are equal. If both are the same
         cluster, each side has its own prefix, of the same length.
@@ -200,7 +203,7 @@ class WireRunner:
         return low <= version <= high
 
     def _versions(self) -> list[tuple[int, int]]:
-        """Every (key, version) that at least one of the brokers serves."""
+        """Return every (key, version) that at least one of the brokers serves."""
         versions = {
             (key, version)
             for broker in (self.subject, self.oracle)
@@ -212,8 +215,8 @@ class WireRunner:
     def _one_of_each_case(
         self, jobs: Iterable[tuple[Case, int]], drawn: random.Random
     ) -> list[tuple[Case, int]]:
-        """Each case with one version, drawn from `_distinct_versions` if it applies to one of
-        them."""
+        """Return each case with one version, drawn from `_distinct_versions` if it applies to one
+        of them."""
         versions: dict[Case, list[int]] = {}
         for case, version in jobs:
             versions.setdefault(case, []).append(version)
@@ -224,7 +227,7 @@ class WireRunner:
         return chosen
 
     def _distinct_versions(self, api_key: int) -> set[int]:
-        """The versions that differ most from their neighbours: lowest, highest and first
+        """Return the versions that differ most from their neighbours: lowest, highest and first
         flexible."""
         ranges = [b.served[api_key] for b in (self.subject, self.oracle) if api_key in b.served]
         lowest, highest = max(low for low, _ in ranges), min(high for _, high in ranges)
@@ -279,7 +282,7 @@ class WireRunner:
         return verdict
 
     def _play(self, case: Case, stage: Stage) -> Exception | None:
-        """Run the case on one broker; the error that stopped it before its end, or None."""
+        """Run the case on one broker; return the error that stopped it before its end, or None."""
         try:
             case.play(stage)
         except (EncodeError, NotApplicable, NotReady, OSError) as problem:

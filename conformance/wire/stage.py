@@ -65,7 +65,7 @@ class Stage:
     # Names and topics
 
     def name(self, suffix: str = "x") -> str:
-        """A name that no other case uses."""
+        """Return a name that no other case uses."""
         return f"{self.prefix}-{suffix}"
 
     def topic(
@@ -85,7 +85,7 @@ class Stage:
         fill: Callable[[CaseTopic], None] | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> CaseTopic:
-        """A topic that several cases read and none changes; `fill` is called once, after its
+        """Return a topic that several cases read and none changes; `fill` is called once, after its
         creation."""
         name = f"{self.prefix.rsplit('-', 1)[0]}-shared-{kind}"
 
@@ -140,7 +140,7 @@ class Stage:
         on: str = "main",
         wait_s: float | None = None,
     ) -> Any:  # noqa: ANN401 - any response
-        """The message of the response on connection `on`, or None if there was no valid
+        """Return the message of the response on connection `on`, or None if there was no valid
         response."""
         self.begin(request, version, on=on)
         return self.end(on, wait_s)
@@ -156,7 +156,7 @@ class Stage:
         self._waiting.setdefault(on, []).append((request.API_KEY, version, request))
 
     def end(self, on: str = "main", wait_s: float | None = None) -> Any:  # noqa: ANN401 - any response
-        """The response to the oldest request that was begun on that connection."""
+        """Return the response to the oldest request that was begun on that connection."""
         api_key, version, request = self._waiting[on].pop(0)
         outcome = self._peers[on].receive(wait_s or self.reply_timeout_s)
         self.steps.append(CaseStep(api_key, version, request, outcome))

@@ -87,7 +87,7 @@ class ClusterRequests:
         self._peers.clear()
 
     def ask(self, broker_id: int, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The response of a broker. Raises NoAnswer."""
+        """Return the response of a broker. Raises NoAnswer."""
         assert request.API_KEY is not None
         version = VERSIONS[type(request)]
         peer = self._peer(broker_id)
@@ -119,7 +119,7 @@ class ClusterRequests:
     def partitions(
         self, broker_id: int, topics: Sequence[str]
     ) -> dict[tuple[str, int], MetadataResponsePartition]:
-        """All partitions of these topics in a broker's metadata, by topic and index."""
+        """Return all partitions of these topics in a broker's metadata, by topic and index."""
         return {
             (topic.name or "", partition.partition_index): partition
             for topic in self.metadata(broker_id, topics).topics
@@ -127,12 +127,12 @@ class ClusterRequests:
         }
 
     def leader(self, broker_id: int, topic: str) -> int:
-        """The leader of partition 0 in this broker's metadata, or NOBODY."""
+        """Return the leader of partition 0 in this broker's metadata, or NOBODY."""
         partition = self.partitions(broker_id, [topic]).get((topic, 0))
         return NOBODY if partition is None else partition.leader_id
 
     def controller(self, among: Iterable[int]) -> int:
-        """The controller, once all these brokers report the same one."""
+        """Return the controller, once all these brokers report the same one."""
         controllers: set[int] = set()
 
         def agreed() -> bool:
@@ -201,14 +201,14 @@ class ClusterRequests:
     # Checking what is served
 
     def is_acknowledged(self, broker_id: int, topic: str, batch: bytes) -> bool:
-        """Whether all in-sync replicas acknowledge a batch for partition 0."""
+        """Return whether all in-sync replicas acknowledge a batch for partition 0."""
         data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
         request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[data])
         reply = self.ask(broker_id, request)
         return not reply.responses[0].partition_responses[0].error_code
 
     def are_served(self, broker_id: int, led: Iterable[tuple[str, int]]) -> bool:
-        """Whether a broker answers for these partitions as their leader."""
+        """Return whether a broker answers for these partitions as their leader."""
         by_topic: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in led:
             by_topic.setdefault(topic, []).append(ListOffsetsPartition(index, -1, EARLIEST))

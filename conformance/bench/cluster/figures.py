@@ -26,7 +26,7 @@ SHOWN = (0, 1, 2, 3, 4, 7, 8)
 
 
 def _of(row: str, title: str, name: str, unit: str, target: float | None = None) -> Series:
-    """A figure of which less is better."""
+    """Return a figure of which less is better."""
     return Series(row, title, Figure(name, unit, more_is_better=False), target)
 
 
@@ -113,7 +113,7 @@ KINDS: Final = ("PSS", "RSS")
 
 
 def memory(when: str, pss_mb: float, rss_mb: float) -> Figures:
-    """The figures of one sample of the memory."""
+    """Return the figures of one sample of the memory."""
     return {f"{when}, {kind}": value for kind, value in zip(KINDS, (pss_mb, rss_mb), strict=True)}
 
 

@@ -71,7 +71,7 @@ def _failover(subject: BenchSubject, asking: ClusterRequests, topic: str, in_s: 
 
 
 def _accepts(asking: ClusterRequests, survivor: int, lost: int, topic: str, batch: bytes) -> bool:
-    """Whether the leader that this survivor reports accepts a record."""
+    """Return whether the leader that this survivor reports accepts a record."""
     leader = asking.leader(survivor, topic)
     return leader not in (NOBODY, lost) and asking.is_acknowledged(leader, topic, batch)
 
@@ -112,7 +112,7 @@ def shutdowns(subject: BenchSubject, asking: ClusterRequests) -> dict[str, list[
 
 
 def catch_up(subject: BenchSubject, asking: ClusterRequests, megabytes: int) -> Figures:
-    """MB/s of a broker that gets replicas of partitions on two others."""
+    """Return the MB/s of a broker that gets replicas of partitions on two others."""
     topic = new_topic()
     two = {at: (1, 2) if at % 2 else (2, 1) for at in range(CATCH_UP_PARTITIONS)}
     asking.create_on(topic, two)
@@ -144,7 +144,7 @@ class ManyPartitions:
         return time.monotonic() - start
 
     def lose(self, *, controller: bool) -> float:
-        """Seconds from kill -9 of a broker until the survivors serve all partitions.
+        """Return the seconds from kill -9 of a broker until the survivors serve all partitions.
 
         The broker is the controller if `controller`, else another one.
         """

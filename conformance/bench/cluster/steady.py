@@ -40,7 +40,7 @@ class ClusterWork(ABC):
     def measure(
         self, subject: BenchSubject, asking: ClusterRequests, warm_s: float, seconds: float
     ) -> Figures:
-        """The figures of `seconds`, after a warm-up of `warm_s`."""
+        """Return the figures of `seconds`, after a warm-up of `warm_s`."""
         topic = new_topic()
         asking.create(topic, self.partitions)
         partitions = asking.partitions(1, [topic])

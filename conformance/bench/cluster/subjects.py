@@ -22,7 +22,7 @@ AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
 
 
 def settings(session_timeout_ms: int) -> dict[str, str]:
-    """The settings of all brokers of both kinds; all others have their defaults."""
+    """Return the settings of all brokers of both kinds; all others have their defaults."""
     return {
         **replicated(COUNT),
         "min.insync.replicas": "2",

@@ -14,7 +14,8 @@ SHOWN_MAX = 5
 
 
 def violations(history: History, checks: Sequence[Check]) -> list[Violation]:
-    """The violations that the checks find: a few of each kind, and the number of the others."""
+    """Return the violations that the checks find: a few of each kind, and the number of the
+    others."""
     return [violation for check in checks for violation in _limit_violations(list(check(history)))]
 
 

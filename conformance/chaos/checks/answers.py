@@ -31,7 +31,7 @@ STARTING_FAULTS = frozenset({"kill", "restart"})
 
 
 def errors_are_kafkas(history: History) -> Iterator[Violation]:
-    """Each fault causes only the error codes that it causes in Apache Kafka."""
+    """Check that each fault causes only the error codes that it causes in Apache Kafka."""
     starved = any(each.arguments["kind"] in STARVING_FAULTS for each in history.operations("fault"))
     refused = NEVER if starved else NEVER | STARVED
     starts = [
@@ -54,7 +54,7 @@ def _overlap(one: HistoryOperation, other: HistoryOperation) -> bool:
 
 
 def everybody_is_answered(history: History) -> Iterator[Violation]:
-    """When the faults are over, every operation ends, except those of killed clients."""
+    """Check that every operation ends when the faults are over, except those of killed clients."""
     killed = {each.arguments["member"] for each in history.operations("kill_member")}
     for operation in history.all_operations():
         if operation.ended_ns is None and operation.process not in killed:
@@ -68,7 +68,7 @@ def everybody_is_answered(history: History) -> Iterator[Violation]:
 
 
 def idempotent_records_are_accepted(history: History) -> Iterator[Violation]:
-    """An idempotent producer that may retry until the faults are over must not fail."""
+    """Check that no idempotent producer fails if it may retry until the faults are over."""
     for produce in history.operations("produce"):
         if produce.arguments.get("idempotent") and not produce.ok and produce.ended_ns is not None:
             yield Violation(
@@ -79,7 +79,7 @@ def idempotent_records_are_accepted(history: History) -> Iterator[Violation]:
 
 
 def the_broker_lives(history: History) -> Iterator[Violation]:
-    """The broker ends only when it is stopped, cleanly, and logs no unexpected error."""
+    """Check that the broker ends only when it is stopped, cleanly, and logs no unexpected error."""
     for fault in history.operations("fault"):
         if "ended" in fault.result and not fault.result.get("may_end"):
             kind, status = fault.arguments["kind"], fault.result["ended"]
@@ -93,7 +93,7 @@ def the_broker_lives(history: History) -> Iterator[Violation]:
 
 
 def topics_and_producer_ids_last(history: History) -> Iterator[Violation]:
-    """Topics remain, and no producer id is given out twice."""
+    """Check that topics remain, and no producer id is given out twice."""
     inits = [init for init in history.operations("init_producer_id") if init.ok]
     ids = [init.result["producer_id"] for init in inits]
     for producer_id in sorted({number for number in ids if ids.count(number) > 1}):

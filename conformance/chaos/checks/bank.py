@@ -23,7 +23,8 @@ from kwire.conformance.chaos.history import History, Type
 
 
 def transfers_are_whole_and_once(history: History) -> Iterator[Violation]:
-    """The records of a transfer are all present once, or all absent, according to its outcome."""
+    """Check that the records of a transfer are all present once, or all absent, according to its
+    outcome."""
     counted = Counter(
         (partition, entry.name)
         for partition, log in committed_records(history).items()
@@ -48,7 +49,7 @@ def transfers_are_whole_and_once(history: History) -> Iterator[Violation]:
 
 
 def the_balance_is_constant(history: History) -> Iterator[Violation]:
-    """The sum of all accounts is 0 whenever no transaction is open; see the module."""
+    """Check that the sum of all accounts is 0 whenever no transaction is open; see the module."""
     logs = committed_records(history)
     for look in quiet_looks(history):
         ends = {partition: end for partition, _, end in look}
@@ -58,7 +59,7 @@ def the_balance_is_constant(history: History) -> Iterator[Violation]:
 
 
 def quiet_looks(history: History) -> list[list[tuple[str, int, int]]]:
-    """The results of looks at which no transaction was open in any partition."""
+    """Return the results of looks at which no transaction was open in any partition."""
     looks = [look.result["partitions"] for look in history.operations("look") if look.ok]
     return [look for look in looks if all(stable == end for _, stable, end in look)]
 
@@ -73,7 +74,7 @@ def _amount(entry: TransactionLogEntry) -> int:
 
 
 def tellers_keep_their_order(history: History) -> Iterator[Violation]:
-    """The transfers of one teller are in the order of their begin in each partition."""
+    """Check that the transfers of one teller are in the order of their begin in each partition."""
     begun = {
         transfer.arguments["transfer"]: (transfer.process, transfer.invoked_ns)
         for transfer in history.operations("transfer")
@@ -89,7 +90,7 @@ def tellers_keep_their_order(history: History) -> Iterator[Violation]:
 
 
 def offsets_are_of_the_last_transfer(history: History) -> Iterator[Violation]:
-    """A teller's committed offset is that of its last committed transfer."""
+    """Check that a teller's committed offset is that of its last committed transfer."""
     present = {entry.name for log in committed_records(history).values() for entry in log}
     last: dict[str, int] = {}
     for transfer in history.operations("transfer"):

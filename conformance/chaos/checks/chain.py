@@ -48,7 +48,7 @@ def keys_keep_their_order(history: History) -> Iterator[Violation]:
 
 
 def offsets_agree_with_the_output(history: History) -> Iterator[Violation]:
-    """At the end, each group has committed an offset behind its last sent record."""
+    """Check that at the end each group has committed an offset behind its last sent record."""
     looks = [look for look in history.operations("committed") if look.ok and look.process == JUDGE]
     committed = {look.arguments["group"]: dict(look.result["offsets"]) for look in looks}
     ends = {

@@ -41,13 +41,14 @@ class RunningMaximum:
             self._values.append(max(value, self._values[-1] if self._values else value))
 
     def before(self, time_ns: int, default: int) -> int:
-        """The largest value known before `time_ns`."""
+        """Return the largest value known before `time_ns`."""
         position = bisect_left(self._times, time_ns)
         return self._values[position - 1] if position else default
 
 
 def committed_offsets_never_go_back(history: History) -> Iterator[Violation]:
-    """An offset is at least as high as earlier acknowledged commits and earlier observations."""
+    """Check that an offset is at least as high as earlier acknowledged commits and earlier
+    observations."""
     known: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for commit in history.operations("commit"):
         if commit.ok and commit.ended_ns is not None:
@@ -67,7 +68,8 @@ def committed_offsets_never_go_back(history: History) -> Iterator[Violation]:
 
 
 def committed_offsets_were_processed(history: History) -> Iterator[Violation]:
-    """No committed offset is beyond the records that the group's members had read by then."""
+    """Check that no committed offset is beyond the records that the group's members had read by
+    then."""
     read: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for poll in history.operations("poll"):
         for partition, offset, *_ in poll.result.get("records", ()):
@@ -87,7 +89,7 @@ def committed_offsets_were_processed(history: History) -> Iterator[Violation]:
 
 
 def refused_commits_do_not_show(history: History) -> Iterator[Violation]:
-    """Each committed offset belongs to a commit that was not refused."""
+    """Check that each committed offset belongs to a commit that was not refused."""
     asked: dict[tuple[str, str], set[int]] = defaultdict(set)
     for commit in history.operations("commit"):
         if commit.type is not Type.FAIL:
@@ -110,7 +112,7 @@ def _committed_offsets(history: History) -> Iterator[Look]:
 
 
 def _first_offsets(history: History) -> Iterator[Look]:
-    """The first offset that a member read of each partition after its assignment."""
+    """Yield the first offset that a member read of each partition after its assignment."""
     assigned: dict[tuple[str, str], tuple[int, str]] = {}
     for event in history.events:
         if event.f == "assign" and event.type is Type.INVOKE:

@@ -26,7 +26,7 @@ Entry = tuple[int, int | None]
 
 
 def found_at_the_end(history: History) -> dict[Key, list[Entry]]:
-    """The result of `read_keys` by key, in the order of the reads."""
+    """Return the result of `read_keys` by key, in the order of the reads."""
     entries: dict[Key, list[Entry]] = defaultdict(list)
     for read in history.operations("read_keys"):
         if read.ok:
@@ -36,7 +36,7 @@ def found_at_the_end(history: History) -> dict[Key, list[Entry]]:
 
 
 def every_partition_was_read(history: History) -> Iterator[Violation]:
-    """Without the end state the other checks would find nothing."""
+    """Yield the partitions not read at the end; the other checks see nothing of these."""
     written = {put.arguments["partition"] for put in history.operations("put")}
     read = {each.arguments["partition"] for each in history.operations("read_keys") if each.ok}
     for partition in sorted(written - read):
@@ -44,7 +44,7 @@ def every_partition_was_read(history: History) -> Iterator[Violation]:
 
 
 def last_values_are_there(history: History) -> Iterator[Violation]:
-    """The newest record of each key is its last acknowledged one, or a later one."""
+    """Check that the newest record of each key is its last acknowledged one, or a later one."""
     entries = found_at_the_end(history)
     for key, puts in _by_key(history).items():
         last = max((put for put in puts if put.ok), key=_number, default=None)
@@ -64,7 +64,7 @@ def last_values_are_there(history: History) -> Iterator[Violation]:
 
 
 def _is_explained(newest: Entry, last: HistoryOperation, later: list[HistoryOperation]) -> bool:
-    """Whether a key's newest record is its last acknowledged one, or a later one."""
+    """Return whether a key's newest record is its last acknowledged one, or a later one."""
     offset, number = newest
     at = last.result["offset"]
     if offset == at or (at < 0 and number == _shown(last)):
@@ -73,7 +73,7 @@ def _is_explained(newest: Entry, last: HistoryOperation, later: list[HistoryOper
 
 
 def each_key_goes_on(history: History) -> Iterator[Violation]:
-    """Offsets and numbers of a key ascend, since its one writer is idempotent."""
+    """Check that offsets and numbers of a key ascend, since its one writer is idempotent."""
     for key, entries in found_at_the_end(history).items():
         for (before, older), (offset, number) in pairwise(entries):
             if offset <= before:
@@ -106,7 +106,7 @@ def _number(put: HistoryOperation) -> int:
 
 
 def _shown(put: HistoryOperation) -> int | None:
-    """The number as a reader sees it."""
+    """Return the number as a reader sees it."""
     return None if put.arguments["tombstone"] else _number(put)
 
 

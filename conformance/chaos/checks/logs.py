@@ -20,7 +20,7 @@ Entry = tuple[int, str | None, int | None]
 
 
 def final_logs(history: History) -> dict[str, list[Entry]]:
-    """The last result of `read_log`, by partition."""
+    """Return the last result of `read_log`, by partition."""
     logs: dict[str, list[Entry]] = {}
     for read in history.operations("read_log"):
         if read.ok:
@@ -31,14 +31,15 @@ def final_logs(history: History) -> dict[str, list[Entry]]:
 
 
 def everything_was_read_at_the_end(history: History) -> Iterator[Violation]:
-    """Without the end state the other checks of the logs would find nothing."""
+    """Yield the partitions not read at the end; the other checks see nothing of these."""
     partitions = {each.arguments["partition"] for each in history.operations("produce")}
     for partition in sorted(partitions - final_logs(history).keys()):
         yield Violation("no end", f"{partition} could not be read")
 
 
 def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
-    """An acknowledged record is at its acknowledged offset; anywhere, if none was returned."""
+    """Check that an acknowledged record is at its acknowledged offset; anywhere, if none was
+    returned."""
     logs = final_logs(history)
     at = {p: {offset: (who, n) for offset, who, n in log} for p, log in logs.items()}
     present = {p: {(who, n) for _, who, n in log} for p, log in logs.items()}
@@ -82,7 +83,7 @@ def nothing_is_there_twice(history: History) -> Iterator[Violation]:
 
 
 def order_is_kept(history: History) -> Iterator[Violation]:
-    """A producer's records are in a partition in the order in which it sent them."""
+    """Check that a producer's records are in a partition in the order in which it sent them."""
     for partition, log in final_logs(history).items():
         newest: dict[str, int] = {}
         for offset, who, number in log:
@@ -107,7 +108,7 @@ def nothing_came_from_nowhere(history: History) -> Iterator[Violation]:
 
 
 def offsets_have_no_holes(history: History) -> Iterator[Violation]:
-    """Offsets are contiguous from the log start offset to the high watermark, without
+    """Check that offsets are contiguous from the log start offset to the high watermark, without
     compaction."""
     for read in history.operations("read_log"):
         if not read.ok:
@@ -128,7 +129,8 @@ def offsets_have_no_holes(history: History) -> Iterator[Violation]:
 
 
 def the_end_never_goes_back(history: History) -> Iterator[Violation]:
-    """A high watermark is at least as high as earlier acknowledgements and observations."""
+    """Check that a high watermark is at least as high as earlier acknowledgements and
+    observations."""
     floors: dict[str, list[tuple[int, int]]] = defaultdict(list)  # (known since, end offset)
     for produce in history.operations("produce"):
         if produce.ok and produce.ended_ns is not None:

@@ -20,7 +20,8 @@ READER_EVENTS = frozenset(
 
 
 def offsets_are_contiguous(history: History) -> Iterator[Violation]:
-    """Offsets are contiguous while a consumer keeps a partition, except for control records."""
+    """Check that offsets are contiguous while a consumer keeps a partition, except for control
+    records."""
     control = {
         partition: {offset for offset, who, _ in log if who is None}
         for partition, log in final_logs(history).items()
@@ -48,7 +49,7 @@ def _reader_events(history: History) -> Iterator[Event]:
 
 
 def what_was_read_is_there(history: History) -> Iterator[Violation]:
-    """A record that a consumer got is in the log at the end, at the same offset."""
+    """Check that a record that a consumer got is in the log at the end, at the same offset."""
     logs = {p: {entry[0]: entry for entry in log} for p, log in final_logs(history).items()}
     for poll in history.operations("poll"):
         for partition, offset, who, number in poll.result.get("records", ()):
@@ -65,7 +66,7 @@ def what_was_read_is_there(history: History) -> Iterator[Violation]:
 
 
 def every_record_was_read(history: History) -> Iterator[Violation]:
-    """Each group that reads until the end reads every record, by any of its members."""
+    """Check that each group that reads until the end reads every record, by any of its members."""
     seen: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for poll in history.operations("poll"):
         for partition, offset, *_ in poll.result.get("records", ()):

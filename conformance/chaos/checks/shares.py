@@ -33,7 +33,7 @@ class RecordEnd(NamedTuple):
 
 
 def nothing_is_done_with_twice(history: History) -> Iterator[Violation]:
-    """No record ends twice, except by a late acknowledgement of an earlier delivery.
+    """Check that no record ends twice, except by a late acknowledgement of an earlier delivery.
 
     A member that was paused may acknowledge a delivery after others have had a later one. If the
     record is before the start offset by then, Apache Kafka confirms every acknowledgement.
@@ -46,7 +46,7 @@ def nothing_is_done_with_twice(history: History) -> Iterator[Violation]:
 
 
 def what_is_done_with_is_not_delivered(history: History) -> Iterator[Violation]:
-    """A record is not delivered again after its end; a paused member may show an earlier
+    """Check that a record is not delivered again after its end; a paused member may show an earlier
     delivery."""
     ended = _ended_records(history)
     for deliver in history.operations("deliver"):
@@ -72,7 +72,8 @@ def deliveries_keep_their_limit(history: History) -> Iterator[Violation]:
 
 
 def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
-    """Each record ends, may have ended, or was delivered as often as the limit allows."""
+    """Check that each record ends, may have ended, or was delivered as often as the limit
+    allows."""
     logs = final_logs(history)
     tried, counts = _attempted_records(history), _deliveries(history)
     for end in history.operations("share_end"):
@@ -102,7 +103,7 @@ def _ended_records(history: History) -> dict[Place, list[RecordEnd]]:
 
 
 def _attempted_records(history: History) -> set[Place]:
-    """Records that may have ended; the member that ended them may have been killed."""
+    """Return the records that may have ended; the member that ended them may have been killed."""
     return {
         (acknowledge.arguments["group"], acknowledge.arguments["partition"], offset)
         for acknowledge in history.operations("acknowledge")
@@ -113,7 +114,7 @@ def _attempted_records(history: History) -> set[Place]:
 
 
 def _deliveries(history: History) -> dict[Place, int]:
-    """The highest delivery count of each record."""
+    """Return the highest delivery count of each record."""
     counts: dict[Place, int] = {}
     for deliver in history.operations("deliver"):
         for partition, offset, count in deliver.result["records"]:

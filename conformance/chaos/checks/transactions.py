@@ -56,7 +56,7 @@ def resolve_transactions(entries: list[TransactionLogEntry]) -> Resolved:
 
 
 def transaction_logs(history: History) -> dict[str, list[TransactionLogEntry]]:
-    """The last result of `read_txn_log`, by partition."""
+    """Return the last result of `read_txn_log`, by partition."""
     return {
         read.arguments["partition"]: [
             TransactionLogEntry(*record) for record in read.result["records"]
@@ -67,12 +67,13 @@ def transaction_logs(history: History) -> dict[str, list[TransactionLogEntry]]:
 
 
 def committed_records(history: History) -> dict[str, list[TransactionLogEntry]]:
-    """The committed records of each log, in the order of offsets."""
+    """Return the committed records of each log, in the order of offsets."""
     return {p: resolve_transactions(log).committed for p, log in transaction_logs(history).items()}
 
 
 def transactions_end(history: History) -> Iterator[Violation]:
-    """Transactions end in time, in all partitions, and the last stable offsets reach the end."""
+    """Check that transactions end in time, in all partitions, and the last stable offsets reach the
+    end."""
     for settle in history.operations("settle"):
         if settle.ended_ns is not None:
             took_s = (settle.ended_ns - settle.invoked_ns) / 1e9
@@ -110,7 +111,7 @@ def logs_are_whole(history: History) -> Iterator[Violation]:
 
 
 def readers_see_what_is_committed(history: History) -> Iterator[Violation]:
-    """A reader gets all committed records in order, each one once, and no others."""
+    """Check that a reader gets all committed records in order, each one once, and no others."""
     logs = transaction_logs(history)
     seen: dict[tuple[str, str], list[Read]] = defaultdict(list)
     topics: dict[str, str] = {}
@@ -126,7 +127,7 @@ def readers_see_what_is_committed(history: History) -> Iterator[Violation]:
 
 
 def _reading(records: list[Read], log: list[TransactionLogEntry]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the records that a reader got: (kind, text) of each violation."""
+    """Yield what is wrong with the records that a reader got: (kind, text) of each violation."""
     present = {(entry.offset, entry.name) for entry in log}
     committed = {(entry.offset, entry.name) for entry in resolve_transactions(log).committed}
     for record in records:
@@ -140,7 +141,7 @@ def _reading(records: list[Read], log: list[TransactionLogEntry]) -> Iterator[tu
 
 
 def stable_offsets_never_go_back(history: History) -> Iterator[Violation]:
-    """A last stable offset never decreases and never exceeds the high watermark.
+    """Check that a last stable offset never decreases and never exceeds the high watermark.
 
     A process sends the next request after the last response.
     """
@@ -156,7 +157,7 @@ def stable_offsets_never_go_back(history: History) -> Iterator[Violation]:
 
 
 def fenced_producers_commit_nothing(history: History) -> Iterator[Violation]:
-    """A producer cannot commit after a newer one has taken its transactional id.
+    """Check that a producer cannot commit after a newer one has taken its transactional id.
 
     The newer one is known only if its init began after the end of the other one's.
     """

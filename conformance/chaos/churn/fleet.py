@@ -60,7 +60,7 @@ class Fleet:
         self._number = 0
 
     def of(self, kind: str) -> list[MemberProcess]:
-        """The members of a kind that have not been stopped, the oldest first."""
+        """Return the members of a kind that have not been stopped, the oldest first."""
         return [member for member in self._running if member.kind == kind and not member.leaves]
 
     def room(self, kind: str) -> bool:
@@ -120,7 +120,7 @@ class Fleet:
         ).command()
 
     def _slot(self) -> str:
-        """The first state folder that no instance uses."""
+        """Return the first state folder that no instance uses."""
         taken = {member.name for member in self._running}
         names = (f"{STREAMS}-{number}" for number in range(STREAMS_MOST + len(taken)))
         return next(name for name in names if name not in taken)

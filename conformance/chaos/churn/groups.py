@@ -30,7 +30,10 @@ def configure(link: Link, group: str, settings: dict[str, str]) -> None:
 
 
 def share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
-    """The number of records without an end in a share group, by partition. Raises Refused."""
+    """Return the number of records without an end in a share group, by partition.
+
+    Raises Refused.
+    """
     try:
         return _share_lags(link, group, topic)
     except Refused:

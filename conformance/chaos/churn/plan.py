@@ -53,7 +53,7 @@ class ChurnEvent:
 
 
 def moves(seed: int, kinds: Sequence[str]) -> Iterator[ChurnEvent]:
-    """The events of a churn test, without an end."""
+    """Yield the events of a churn test, without an end."""
     rng = stream_of(seed, "churn")
     while True:
         [what] = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))

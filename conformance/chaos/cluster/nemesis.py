@@ -114,7 +114,7 @@ class ClusterNemesis:
         return end
 
     def _victim(self, fault: ClusterFault) -> int:
-        """The broker that the plan names, or the controller as the first broker that answers
+        """Return the broker that the plan names, or the controller as the first broker that answers
         knows it."""
         if not fault.is_controller:
             return fault.victim
@@ -350,12 +350,12 @@ class ClusterNemesis:
         return self._brokers[number].host.address
 
     def _other(self, fault: ClusterFault, victim: int) -> int:
-        """The second broker of a fault; if that is the victim, the broker that the plan names
-        first."""
+        """Return the second broker of a fault; if that is the victim, the broker that the plan
+        names first."""
         return fault.other if fault.other != victim else fault.victim
 
     def _all_but(self, victim: int) -> list[int]:
-        """The other hosts on the network of a broker."""
+        """Return the other hosts on the network of a broker."""
         others = [number for number in self._brokers if number != victim]
         return others if self._is_shared else [*others, THE_ZOOKEEPER]
 

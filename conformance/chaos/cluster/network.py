@@ -30,7 +30,7 @@ class NetworkMissing(RuntimeError):
 
 
 def own_namespaces() -> list[str]:
-    """The words before a command that give it its own network and mounts."""
+    """Return the words before a command that give it its own network and mounts."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, "--net", "--mount", "--"]
 

@@ -145,7 +145,7 @@ def draw(
     workloads: Sequence[str],
     stores: Sequence[Store],
 ) -> ClusterPlan:
-    """The plan of `seed`, with faults of these kinds only."""
+    """Return the plan of `seed`, with faults of these kinds only."""
     rng = stream_of(seed, "plan")
     load_s = round(rng.uniform(LOAD_S_MIN, LOAD_S_MAX), 3)
     store = stream_of(seed, "store").choice(stores)

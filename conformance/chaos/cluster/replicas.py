@@ -13,7 +13,8 @@ from kwire.conformance.wire.peer import Address
 
 
 def out_of_sync(addresses: Sequence[Address]) -> list[str]:
-    """Partitions that any broker reports as not in sync, and brokers that do not answer."""
+    """Return the partitions that any broker reports as not in sync, and brokers that do not
+    answer."""
     problems: list[str] = []
     for address in addresses:
         link = Link(address)
@@ -38,7 +39,8 @@ def _out_of_sync(link: Link) -> Iterable[str]:
 
 
 def different(data_dirs: Sequence[Path]) -> list[str]:
-    """The partitions whose replicas do not hold the same bytes, with the size of each replica."""
+    """Return the partitions whose replicas do not hold the same bytes, with the size of each
+    replica."""
     copies: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for data_dir in data_dirs:
         for folder in data_dir.iterdir():
@@ -52,7 +54,7 @@ def different(data_dirs: Sequence[Path]) -> list[str]:
 
 
 def _digest(folder: Path) -> tuple[int, str]:
-    """The size in bytes and the digest of all segments of a partition."""
+    """Return the size in bytes and the digest of all segments of a partition."""
     digest, size = hashlib.sha256(), 0
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()

@@ -25,7 +25,7 @@ class Auditor(WorkloadClient):
                     attempt(self.recorder, self.name, "look", lambda: self._look(link))
 
     def _look(self, link: Link) -> Value:
-        """The offsets of all partitions.
+        """Return the offsets of all partitions.
 
         The stable offsets come first: one that equals the later high watermark has been the end of
         the log since the first response.

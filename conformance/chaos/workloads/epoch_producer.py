@@ -227,7 +227,7 @@ class EpochProducer:
             time.sleep(PAUSE_S)
 
     def _attempt(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The response to a request, or None if there was none."""
+        """Return the response to a request, or None if there was none."""
         self._link.patience_s = self._rng.choice(PATIENCE_S)
         try:
             return self._link.ask(request)

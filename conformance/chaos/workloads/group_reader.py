@@ -115,7 +115,7 @@ class GroupReader(WorkloadClient):
         }
 
     def has_read(self, partition: str, end: int) -> bool:
-        """Whether this member has read up to `end`; may be called from another thread."""
+        """Return whether this member has read up to `end`; may be called from another thread."""
         return self._ends.get(partition, 0) >= end
 
     def run(self, stop: threading.Event) -> None:

@@ -128,7 +128,7 @@ class KeyWorkload(Workload):
         return []
 
     def caught_up(self, link: Link) -> bool:
-        """Whether something was cleaned; if not, another record lets an old segment roll."""
+        """Return whether something was cleaned; if not, another record lets an old segment roll."""
         logs = [_read(link, partition) for partition in self._partitions]
         if any(len(log["records"]) < log["end"] - log["start"] for log in logs):
             return True
@@ -156,7 +156,7 @@ def _nudge(link: Link, partition: int, number: int) -> Value:
 
 
 def _read(link: Link, partition: int) -> Value:
-    """All records of a partition, as the result of `read_keys`."""
+    """Return all records of a partition, as the result of `read_keys`."""
     start = link.offsets(TOPIC, [partition], EARLIEST)[partition]
     end = link.offsets(TOPIC, [partition], LATEST)[partition]
     records: list[tuple[int, str, int | None]] = []

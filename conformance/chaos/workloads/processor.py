@@ -32,7 +32,7 @@ Sender = Transactor[confluent_kafka.Producer]
 
 
 def key_of(message: confluent_kafka.Message) -> bytes:
-    """The record's first producer and partition, in which its numbers ascend."""
+    """Return the record's first producer and partition, in which its numbers ascend."""
     assert message.value() is not None
     return message.key() or f"{parsed(message.value() or b'')[0]}/{message.partition()}".encode()
 

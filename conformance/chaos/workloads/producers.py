@@ -49,7 +49,7 @@ BACKOFF = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.b
 
 
 def parsed(value: bytes) -> tuple[str, int]:
-    """The producer of a record, and its number."""
+    """Return the producer of a record, and its number."""
     process, number, _ = value.split(b":", 2)
     return process.decode(), int(number)
 

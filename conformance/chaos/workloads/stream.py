@@ -91,7 +91,7 @@ class Stream(Workload):
 
 
 def _served_topics(link: Link) -> Value:
-    """All topics; raises Refused if one does not answer."""
+    """Return all topics; raises Refused if one does not answer."""
     topics = link.topics()
     for topic in topics:
         link.offsets(topic, [0], LATEST)
@@ -99,7 +99,7 @@ def _served_topics(link: Link) -> Value:
 
 
 def read_log(link: Link, topic: str, partition: int) -> Value:
-    """All records of a partition, as the result of `read_log`."""
+    """Return all records of a partition, as the result of `read_log`."""
     start = link.offsets(topic, [partition], EARLIEST)[partition]
     end = link.offsets(topic, [partition], LATEST)[partition]
     records: list[tuple[int, str | None, int | None]] = []

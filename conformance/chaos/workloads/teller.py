@@ -138,8 +138,8 @@ class Teller(WorkloadClient, Generic[P]):
         return outcome
 
     def _legs(self) -> list[tuple[int, str]]:
-        """(partition, value) of each record of the next transfer; the last amount makes the sum
-        0."""
+        """Return (partition, value) of each record of the next transfer; the last amount makes the
+        sum 0."""
         self._numbers += 1
         count = self._rng.randint(2, LEGS_MAX)
         amounts = [self._rng.randint(-AMOUNT_MAX, AMOUNT_MAX) for _ in range(count - 1)]

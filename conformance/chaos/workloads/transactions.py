@@ -99,7 +99,7 @@ class CountingTxnProducer(confluent_kafka.Producer):
 def new_producer(
     stage: WorkloadStage, transactional_id: str, name: str
 ) -> confluent_kafka.Producer:
-    """A transactional producer of librdkafka."""
+    """Return a transactional producer of librdkafka."""
     rng = stream_of(stage.plan.seed, name)
     return CountingTxnProducer(
         {
@@ -116,7 +116,7 @@ def new_producer(
 
 
 def error_of(failure: KafkaException | SystemError) -> KafkaError:
-    """The error that librdkafka reports, also if the exception comes from a callback.
+    """Return the error that librdkafka reports, also if the exception comes from a callback.
 
     confluent-kafka raises a fatal error in the callback for it. If another callback runs before the
     exception is handled, Python raises a SystemError with that error as its cause.
@@ -129,7 +129,7 @@ def error_of(failure: KafkaException | SystemError) -> KafkaError:
 
 
 def persist(call: Callable[[float], object]) -> KafkaError | None:
-    """Call until it succeeds or cannot be repeated; the error that ended it, or None."""
+    """Call until it succeeds or cannot be repeated; return the error that ended it, or None."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
         try:
@@ -176,7 +176,7 @@ class Transactor(Generic[P]):
         return error
 
     def run(self, work: Callable[[], None], *, commit: bool) -> tuple[Type, str]:
-        """Run `work` in a transaction and commit or abort it; its outcome and the error.
+        """Run `work` in a transaction and commit or abort it; return its outcome and the error.
 
         OK if it was committed, FAIL if it certainly was not and will not be, INFO if that is
         unknown.
@@ -209,7 +209,8 @@ class Transactor(Generic[P]):
         return (Type.FAIL if not_committed else Type.INFO), text
 
     def _abort(self) -> bool:
-        """Whether the abort succeeds; sets `usable`, unless records have no acknowledgement."""
+        """Return whether the abort succeeds; sets `usable`, unless records have no
+        acknowledgement."""
         producer = self.producer
         undelivered = 0
         if isinstance(producer, confluent_kafka.Producer):
@@ -262,8 +263,8 @@ class TransactionSettling:
         self._settled = False
 
     def settled(self, link: Link) -> bool:
-        """Whether the last stable offsets have reached the current ends, and those of the first
-        call."""
+        """Return whether the last stable offsets have reached the current ends, and those of the
+        first call."""
         if self._begun is None:
             self._ends = self._offsets(link, stable=False)
             self._begun = self._recorder.invoke(
@@ -333,7 +334,7 @@ def _entries(records: Iterable[LogRecord], partition: str, name: Name) -> list[T
 
 
 def records_behind(link: Link, topic: str, partition: int, offset: int, name: Name) -> int:
-    """How many records a reader of committed records at `offset` has not read yet."""
+    """Return how many records a reader of committed records at `offset` has not read yet."""
     end = link.offsets(topic, [partition], LATEST, stable=True)[partition]
     return len(
         resolve_transactions(entries_of(link, topic, partition, offset, end, name)).committed

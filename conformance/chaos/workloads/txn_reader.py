@@ -49,7 +49,8 @@ class TxnReader(WorkloadClient):
         }
 
     def has_read_all(self, link: Link) -> bool:
-        """Whether it has read up to the last stable offsets; may be called from another thread."""
+        """Return whether it has read up to the last stable offsets; may be called from another
+        thread."""
         ends = link.offsets(self._topic, self._partitions, LATEST, stable=True)
         return all(end == 0 or self._ends.get(p, -1) >= end for p, end in ends.items())
 

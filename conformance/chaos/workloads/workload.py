@@ -43,7 +43,7 @@ class WorkloadStage:
 
     @contextmanager
     def linked(self) -> Iterator[Link]:
-        """A link to the broker or to the cluster."""
+        """Yield a link to the broker or to the cluster."""
         link = Link(self.address) if len(self.addresses) == 1 else ClusterLink(self.addresses)
         try:
             yield link
@@ -108,10 +108,11 @@ class Workload(ABC):
 
     @abstractmethod
     def caught_up(self, link: Link) -> bool:
-        """Whether the readers have read everything; called repeatedly while no fault is active."""
+        """Return whether the readers have read everything; called repeatedly while no fault is
+        active."""
 
     def progress(self, link: Link) -> object:
-        """A value that changes while the readers make progress, which extends their time."""
+        """Return a value that changes while the readers make progress, which extends their time."""
         return None
 
     @abstractmethod
