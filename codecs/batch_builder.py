@@ -47,7 +47,7 @@ def build(
     last_offset: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch of `records`.  Without `last_offset` there must be at least one record.
+    """Return one batch of `records`.  Without `last_offset` there must be at least one record.
 
     The records get consecutive offsets from `base_offset` on.  With `keep_offsets` they keep their
     own offsets, which must ascend from `base_offset` on and may have gaps.  `last_offset` keeps the
@@ -61,6 +61,7 @@ def build(
             raise ValueError("a batch without records needs a last offset")
         last_offset = batch[-1].offset if keep_offsets else base_offset + len(batch) - 1
     base_timestamp = batch[0].timestamp if batch else _NO_TIMESTAMP
+    # The low three bits are the codec.
     attributes = (timestamp_type << 3) | compression
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms

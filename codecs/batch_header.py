@@ -89,6 +89,7 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         """Whether the producer or the broker set the timestamps."""
+        # The low three bits are the codec.
         return _TIMESTAMP_TYPES[self.attributes >> 3 & 1]
 
     @property

@@ -85,6 +85,7 @@ def _gzip(data: Buffer, level: int) -> bytes:
     """A member like GZIPOutputStream's: zlib would name another operating system in its header."""
     deflater = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     deflated = deflater.compress(data) + deflater.flush()
+    # The gzip trailer has the size modulo 2^32.
     size_bytes = memoryview(data).nbytes & 0xFFFFFFFF
     return _GZIP_HEADER + deflated + _GZIP_TRAILER.pack(zlib.crc32(data), size_bytes)
 
@@ -98,6 +99,7 @@ def _gunzip(data: Buffer, size_bytes_max: int) -> bytes:
     out = bytearray()
     pos = 0
     while True:
+        # 16 tells zlib to expect a gzip header.
         inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
             pos = _gunzip_member(inflater, source, pos, out, size_bytes_max)
@@ -144,6 +146,7 @@ def _lz4(data: Buffer, level: int) -> bytes:
     fast = level == DEFAULT_LEVELS[Compression.LZ4]
     frame: bytes = lz4.frame.compress(
         bytes(data),
+        # lz4.frame takes levels below 3 for the fast compressor.
         compression_level=0 if fast else max(level, 3),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,

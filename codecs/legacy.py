@@ -156,10 +156,12 @@ def _mend_lz4_header(frame: bytes) -> bytes:
         return frame
     flags = frame[_LZ4_DESCRIPTOR_POS]
     end = _LZ4_DESCRIPTOR_POS + 2
+    # The optional fields before the checksum: content size (8 bytes), dictionary id (4 bytes).
     end += 8 if flags & _LZ4_CONTENT_SIZE_FLAG else 0
     end += 4 if flags & _LZ4_DICTIONARY_FLAG else 0
     if len(frame) <= end:
         return frame
+    # The lz4 format takes the second byte of the hash.
     checksum = _xxh32_short(frame[_LZ4_DESCRIPTOR_POS:end]) >> 8 & 0xFF
     return frame[:end] + bytes([checksum]) + frame[end + 1 :]
 
@@ -168,6 +170,7 @@ def _xxh32_short(data: bytes) -> int:
     """XXH32 with seed 0 of less than 16 bytes; an lz4 frame descriptor is always shorter."""
     assert len(data) < 16
     mask = 0xFFFFFFFF
+    # The factors and shifts are constants of the algorithm.
     value = 374761393 + len(data)
     words = len(data) & ~3
     for pos in range(0, words, 4):

@@ -363,6 +363,7 @@ def read_compact_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[
 
 def put_varint(out: bytearray, value: int) -> None:
     """Append an unsigned varint."""
+    # One or two bytes, by far the most frequent, need no loop.
     if value < 0x4000:
         if value > 127:
             out.append(value & 0x7F | 0x80)

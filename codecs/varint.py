@@ -19,6 +19,7 @@ def read_varint(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, in
     """Return the int32 at `pos` and the position after it."""
     byte = data[pos]
     pos += 1
+    # One or two bytes, by far the most frequent, need no loop.
     if byte < 128:
         return ZIGZAG[byte], pos
     raw = byte & 127

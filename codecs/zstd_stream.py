@@ -57,15 +57,20 @@ def _check_frames(source: bytes) -> None:
 
 
 def _frame_end(source: bytes, pos: int) -> int:
-    """Where the frame at `pos` ends; past the end of `source` or an IndexError if it is cut."""
+    """Return the position after the frame at `pos`.
+
+    If the frame is truncated, it is past the end of `source`, or IndexError is raised.
+    """
     if not source.startswith(_MAGIC, pos):
         return _skippable_frame_end(source, pos)
+    # RFC 8878, section 3.1.1: the sizes of the optional header fields depend on its bits.
     descriptor = source[pos + 4]
     single_segment = descriptor >> 5 & 1
     dictionary_id_size = (0, 1, 2, 4)[descriptor & 3]
     content_size_size = (single_segment, 2, 4, 8)[descriptor >> 6]
     pos += 5 + (1 - single_segment) + dictionary_id_size + content_size_size
     while True:
+        # A block header has 3 bytes: bit 0 is "last", bits 1 and 2 the type, the rest the size.
         block = source[pos] | source[pos + 1] << 8 | source[pos + 2] << 16
         is_rle = (block >> 1 & 3) == _RLE_BLOCK
         pos += 3 + (1 if is_rle else block >> 3)

@@ -52,7 +52,10 @@ class Durability:
         now_ms: int,
         on_disk: bool,
     ) -> None:
-        """Describe a log whose records before `recovery_point` are on disk."""
+        """Describe a log whose records before `recovery_point` are on disk.
+
+        `on_disk` is False for a new log: its folder and small files need an fsync, too.
+        """
         self._storage = storage
         self._segments = segments
         self._epochs = epochs

@@ -78,7 +78,10 @@ class Segment:
         size_bytes: int = 0,
         has_txn_index: bool = False,
     ) -> None:
-        """Describe a segment of `size_bytes` in `directory`; no file is opened or read."""
+        """Describe a segment of `size_bytes` in `directory`; no file is opened or read.
+
+        `has_txn_index` says that the file of its transaction index exists.
+        """
         self.dir = directory
         self.base_offset = base_offset
         self.files = files

@@ -122,6 +122,7 @@ def _plain_value(transaction: Transaction) -> bytes | None:
         transaction.state,
     )
     updated_ms, started_ms = transaction.last_update_timestamp_ms, transaction.start_timestamp_ms
+    # Two tagged fields: tag 0 of 8 bytes (previous producer id), tag 2 of 2 bytes (version).
     tail = _TAIL.pack(updated_ms, started_ms, 2, 0, 8, previous, 2, 2, version)
     return head + partitions + tail
 

@@ -201,7 +201,10 @@ class _Writer:
             self.source.add(f'{self.out} += b"{chr(92)}xff" * {size}')
 
     def _write_present(self, field: SchemaField, value: str, compact: bool) -> None:
-        """Add the lines that write a value that is not null, its length first."""
+        """Add the lines that write a value that is not null, its length first.
+
+        `compact` lengths are varints (flexible versions), others have a fixed size.
+        """
         if field.is_array:
             self._write_array(field, value, compact)
         elif field.struct is not None:
@@ -240,7 +243,10 @@ class _Writer:
             self.source.add(f"{self.module.use(long)}({self.out}, n)")
 
     def _write_array(self, field: SchemaField, value: str, compact: bool) -> None:
-        """Add the lines that write an array: its length, then its elements by one call."""
+        """Add the lines that write an array: its length, then its elements by one call.
+
+        `compact` lengths are varints (flexible versions), others have a fixed size.
+        """
         self._write_length(f"len({value})", "i", compact, "put_varint")
         if field.struct is not None:
             writer = self.module.writer(self.message, field.struct, self.version, True)

@@ -83,6 +83,7 @@ class Broker:
         self.membership_lost: StoreError | None = None
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
+            # Session ids are positive int32s: 0 means that the client has no session.
             lambda: random.randint(1, 2**31 - 1),
         )
         self._telemetry: ClientTelemetry | None = None

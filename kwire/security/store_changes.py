@@ -85,4 +85,5 @@ def _with_other_certificates(before: Mapping[str, str], after: Mapping[str, str]
 def _is_tls(name: str) -> bool:
     """Whether `name` is a listener's TLS setting, like listener.name.ssl.ssl.keystore.location."""
     parts = name.split(".")
+    # parts: listener, name, <listener>, ssl, and the rest
     return name.startswith(_PREFIX) and len(parts) > 4 and parts[3] == "ssl"

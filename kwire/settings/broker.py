@@ -225,6 +225,7 @@ def definition_of(name: str) -> Definition | None:
     definition = BrokerConfig.DEFINITIONS.get(name) or ZooKeeperSettings.DEFINITIONS.get(name)
     if definition is not None or not name.startswith("listener.name."):
         return definition
+    # behind listener.name.<listener>
     parts = name.split(".")[3:]
     for skipped in range(min(2, len(parts))):
         definition = BrokerConfig.DEFINITIONS.get(".".join(parts[skipped:]))

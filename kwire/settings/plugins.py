@@ -60,6 +60,7 @@ def owner_of(name: str, given: Mapping[str, str]) -> str | None:
     `given` may hold settings whose values are prefixes.
     """
     if name.startswith("listener.name."):  # listener.name.<listener>.[<SASL mechanism>.]<setting>
+        # behind listener.name.<listener>
         parts = name.split(".")[3:]
         return NAMES.get(".".join(parts)) or NAMES.get(".".join(parts[1:]))
     if name in NAMES:

@@ -119,6 +119,7 @@ class Cleaner:
     def _give_up(self, log: Log, error: Exception) -> None:
         """Clean the log no more until the next start, as Kafka marks a partition uncleanable."""
         _logger.error("Cannot clean %r: %s. Not trying again before a restart.", log, error)
+        # a time in ms that never comes
         self._retry[_key(log)] = (1 << 62), 0
 
     def _forget(self, key: TopicPartition) -> None:

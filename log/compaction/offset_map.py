@@ -26,6 +26,7 @@ _TABLE_MIN = 1 << 3
 
 
 def _object_bytes(key_bytes: float) -> int:
+    # rounded up to a multiple of 16
     return int(key_bytes + _OBJECT_BYTES + 15) & ~15
 
 

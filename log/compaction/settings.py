@@ -30,4 +30,5 @@ class CleanerSettings:
     @property
     def read_bytes(self) -> int:
         """The bytes of one read of a worker: half of the setting, as Kafka's is for writes, too."""
+        # 4,096: one page, for very small settings
         return max(4096, self.log_cleaner_io_buffer_size // max(1, self.log_cleaner_threads) // 2)

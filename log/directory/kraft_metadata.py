@@ -279,6 +279,7 @@ def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
     listed = sorted(os.listdir(folder))
     snapshots = [name for name in listed if _CHECKPOINT.fullmatch(name)]
     bases = [name for name in listed if name.endswith(names.LOG)]
+    # A checkpoint's name begins with its offset, in 20 digits.
     start = int(snapshots[-1][:20]) if snapshots else 0
     earlier = [name for name in bases if (names.offset_of_file_name(name) or 0) <= start]
     yield from ((folder / name, 0) for name in snapshots[-1:])

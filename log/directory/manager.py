@@ -55,6 +55,7 @@ def wall_clock_ms() -> int:
 def open_files_max() -> int:
     """The most files that logs keep open: half of the limit; the rest is for connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # 2^20 bounds a limit that is set very high.
     return max(64, min(soft, 1 << 20) // 2)
 
 

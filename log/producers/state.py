@@ -107,6 +107,7 @@ class ProducerState:
         (KIP-890).
 
         None if the producer's transaction has batches here already: it needs no verification.
+        `supports_epoch_bump` says that the client uses transaction version 2.
         """
         if self.has_ongoing_txn(producer_id, epoch):
             return None

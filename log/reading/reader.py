@@ -65,9 +65,13 @@ class Reader:
     def _cut(
         self, segment: Segment, position: int, size: int, max_bytes: int, min_one_batch: bool
     ) -> int:
-        """Return the size of a region of `size` bytes that is limited to `max_bytes`."""
+        """Return the size of a region of `size` bytes that is limited to `max_bytes`.
+
+        With `min_one_batch` a larger first batch is returned whole (KIP-74), else it gives 0.
+        """
         if max_bytes <= 0 and not min_one_batch:
             return 0
+        # the int32 with the length of the batch
         head = read_exactly(self._files, segment.open(), position + LENGTH_POS, 4)
         first_batch: int = min(LENGTH.unpack(head)[0] + LOG_OVERHEAD, size)
         if first_batch <= max_bytes:

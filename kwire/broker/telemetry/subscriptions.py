@@ -100,6 +100,7 @@ def subscription_id(metrics: Sequence[str], interval_ms: int, instance_id: bytes
     """
     text = f"[{', '.join(metrics)}]{interval_ms}"
     value = crc32c(text.encode()) ^ uuid_hash(instance_id)
+    # as an int32, like in Java
     return value - (1 << 32) if value & 0x80000000 else value
 
 

@@ -68,6 +68,7 @@ class ClientQuotas:
     def most_fetched(self, user: str, client_id: str) -> int | None:
         """The number of bytes that one Fetch response may have, or None without a quota."""
         most = self._fetch.most_in_window(user, client_id)
+        # The size limit of a Fetch is an int32.
         return None if most is None else int(min(most, 2**31 - 1))
 
     def fetched(self, user: str, client_id: str, size_bytes: int) -> int:

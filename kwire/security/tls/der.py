@@ -32,6 +32,7 @@ def read_element(data: bytes, at: int) -> Element:
     if at + 2 > len(data):
         raise DerError("the data ends within an element")
     tag, size, start = data[at], data[at + 1], at + 2
+    # From 128 bytes on, the first byte has the number of bytes of the size.
     if size & 0x80:
         count = size & 0x7F
         if not 1 <= count <= _SIZE_BYTES_MAX or start + count > len(data):
@@ -64,5 +65,6 @@ def object_identifier(content: bytes) -> str:
             value = 0
     if not numbers:
         raise DerError("an empty object identifier")
+    # X.690, section 8.19: the first number has two components, 40 times the first plus the second.
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))

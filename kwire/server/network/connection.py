@@ -431,6 +431,7 @@ class Connection:
         Returns the reply, an awaitable of it, or None for a request without a response.  Raises
         CloseConnection if the request cannot be read.
         """
+        # 10: API key, version, correlation id and the size of the client id
         if len(frame) < 10:
             raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)

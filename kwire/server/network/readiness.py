@@ -166,7 +166,10 @@ class ReadySockets:
                 self._send(descriptor)
 
     def _read(self, descriptor: int, *, hold: bool) -> bool:
-        """Read from one connection; False if its own task goes on, or it is gone."""
+        """Read from one connection; return False if its own task goes on, or it is gone.
+
+        With `hold` the replies stay in the outbox until `_send`.
+        """
         served = self._served.get(descriptor)
         if served is None:  # another connection of this round has had it closed
             return False

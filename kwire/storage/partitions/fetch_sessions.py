@@ -278,7 +278,10 @@ class FetchSessions:
         session.displaceable = now_ms - session.created_ms > EVICTION_MS
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
-        """Displace a session for one of `size` partitions; False if none may be displaced."""
+        """Displace a session for one of `size` partitions; return False if none may be displaced.
+
+        `privileged` says that the new session is a follower's.
+        """
         stalest = next(iter(self._sessions.values()), None)
         if stalest is None:
             return False
