@@ -199,7 +199,7 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
 
 
 def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Returns changes that turn `before` into the image that `delta` leads to.
+    """Yields changes that turn `before` into the image that `delta` leads to.
 
     They are as few as the delta is long, and need not be those that were committed.  They do not
     set the version.

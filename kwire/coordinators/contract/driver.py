@@ -40,7 +40,7 @@ class Driver(ABC, Generic[M]):
     def carry_out(
         self, effects: AnyEffects, ticket: Ticket | None = None, proof: object = None
     ) -> None:
-        """Carry out all effects of a decision, or none if its records cannot be appended.
+        """Carries out all effects of a decision, or none if its records cannot be appended.
 
         `ticket` is the request that asked for the decision.  `proof` shows that the transaction of
         `effects.producer` is open; it is passed to `append`.

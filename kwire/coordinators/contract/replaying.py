@@ -57,7 +57,7 @@ class ReplaySlice:
         """Offset after the last batch read."""
 
     def __iter__(self) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
-        """What to apply, in log order.  Raises CorruptBatch."""
+        """Yields what to apply, in log order.  Raises CorruptBatch."""
         for position, header in batches.iter_batches(self._data):
             self.end_offset = header.last_offset + 1
             if header.magic == MAGIC and header.producer_id < 0 and not header.is_control:
@@ -69,7 +69,7 @@ class ReplaySlice:
         yield from self._release()
 
     def _collect(self, position: int, header: batches.BatchHeader) -> None:
-        """Keep the records of a plain batch; drop the earlier records that they replace."""
+        """Keeps the records of a plain batch; drops the earlier records that they replace."""
         data, start, end = self._data, position + HEADER_SIZE, position + header.size_bytes
         if header.attributes & CODEC_MASK:
             data = batches.inner_bytes(data, position, header)

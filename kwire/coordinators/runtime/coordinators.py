@@ -88,7 +88,10 @@ class Coordinators:
         return self._share
 
     def leadership_changed(self, partition: Partition) -> None:
-        """Let the coordinator of the partition's topic lead the partition, or resign from it."""
+        """Makes the coordinator of the partition's topic lead the partition, or resign.
+
+        The new leader decides which.
+        """
         coordinator_of = self._by_topic.get(partition.topic)
         if coordinator_of is None:
             return
@@ -98,7 +101,7 @@ class Coordinators:
             coordinator_of().resign(partition.index)
 
     def resign(self, partition: Partition) -> None:
-        """Resign from a partition whose disk failed here: another broker will lead it.
+        """Resigns from a partition whose disk failed here: another broker will lead it.
 
         The controller sends no request in this case, because this broker answers its requests for
         the partition with KAFKA_STORAGE_ERROR.
@@ -123,7 +126,7 @@ class Coordinators:
             self._groups.partitions = self._offsets_partitions()
 
     def _offsets_partitions(self) -> int:
-        """Partition count of `__consumer_offsets`, from which a group's partition is computed.
+        """Returns the partition count of `__consumer_offsets`.
 
         In a cluster, UNKNOWN until metadata has the topic.  This broker may already lead some of
         its partitions then, because LeaderAndIsr arrives before UpdateMetadata.  It must not guess:

@@ -261,7 +261,7 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
-        """Handle a request that has been validated."""
+        """ConsumerGroupHeartbeat: handles a request that has been validated."""
         if not request.member_id:  # v0: the coordinator chooses the id of a member that joins
             request = replace(request, member_id=new_kafka_uuid())
         return self.runtime.submit(
@@ -277,7 +277,7 @@ class GroupCoordinator:
     def share_group_heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> ShareHeartbeatReply | Promise[ShareHeartbeatReply]:
-        """Handle a request that has been validated."""
+        """ShareGroupHeartbeat: handles a request that has been validated."""
         from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
         from kwire.groups.share.decision import ShareHeartbeatReply
 
@@ -292,7 +292,7 @@ class GroupCoordinator:
     def share_initialized(
         self, group_id: str, topics: StateTopicPartitions, *, succeeded: bool
     ) -> Promise[None] | None:
-        """Record whether the share coordinator has initialized its state for `topics`."""
+        """Records whether the share coordinator has initialized its state for `topics`."""
 
         def decide(machine: GroupMachine, ticket: Ticket, now_ms: int) -> GroupEffects:
             record = machine.share.initialized if succeeded else machine.share.not_initialized
@@ -301,7 +301,7 @@ class GroupCoordinator:
         return self.runtime.submit(self.partition_for(group_id), decide, lambda _: None)
 
     def share_state_topics(self, group_id: str) -> StateTopicPartitions | None:
-        """State that the share coordinator must delete before this share group is deleted.
+        """Returns the topics whose share state must be deleted before the group itself.
 
         None if there is no such group or no such state, or if the group has members: then it cannot
         be deleted.
@@ -331,7 +331,7 @@ class GroupCoordinator:
     def streams_group_heartbeat(
         self, request: StreamsGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> StreamsHeartbeatReply | Promise[StreamsHeartbeatReply]:
-        """Handle a request that has been validated."""
+        """StreamsGroupHeartbeat: handles a request that has been validated."""
         from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
         from kwire.groups.streams.decision import StreamsHeartbeatReply
 
@@ -389,7 +389,10 @@ class GroupCoordinator:
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, verification: Verification | None
     ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
-        """`verification` proves that the transaction includes the group's offsets partition."""
+        """TxnOffsetCommit: stores offsets, pending until the transaction ends.
+
+        `verification` proves that the transaction includes the group's offsets partition.
+        """
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.commit_transactional_offsets(
@@ -402,7 +405,7 @@ class GroupCoordinator:
     def end_transaction(
         self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
     ) -> None:
-        """Append a marker to a partition, then apply or drop the producer's pending offsets.
+        """Appends a marker to a partition, then applies or drops the pending offsets.
 
         Raises LogError: NOT_LEADER_OR_FOLLOWER while the partition is not served here, or the
         log's own error if the append fails.
@@ -420,7 +423,10 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
-        """The group's offsets as they are now.  Like all replies, it waits for the commit."""
+        """OffsetFetch: returns the group's present offsets.
+
+        Like all replies, it waits for the commit.
+        """
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, _: GroupEffects.reply(
@@ -482,7 +488,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """Groups of all partitions led here.
+        """Returns the groups of all partitions led here.
 
         While a partition is loading: no groups and COORDINATOR_LOAD_IN_PROGRESS.
         """

@@ -112,7 +112,10 @@ class MarkerSender:
     # -- the ticket of the shards
 
     def resolve(self, markers: Markers | None) -> None:
-        """Write markers whose decision is committed; None: it was not committed in time."""
+        """Writes the markers of a committed decision.
+
+        None: the decision was not committed in time.
+        """
         if markers is None:
             self._timers.after(RETRY_MS, self._lost)
             return
@@ -141,7 +144,7 @@ class MarkerSender:
         self._slice.move(self._timers.now_ms())
 
     def _write_slice(self) -> None:
-        """Write some markers of the first job, then put it at the end of the queue."""
+        """Writes some markers of the first job, then puts it at the end of the queue."""
         job = self._queue.popleft()
         if self._is_current(job) and not self._advance(job):
             self._queue.append(job)
@@ -149,7 +152,7 @@ class MarkerSender:
             self._slice.move(self._timers.now_ms())
 
     def _advance(self, job: _Job) -> bool:
-        """Write up to AT_ONCE of a job's markers.  Returns whether those were the last."""
+        """Writes up to AT_ONCE of a job's markers; returns whether those were the last."""
         write = self._destinations.writer(job.markers, partial(self._settle, job))
         for topic, index in islice(job.pending, AT_ONCE):
             job.remaining -= 1

@@ -116,7 +116,7 @@ def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
 
 
 def _errors(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], ErrorCode]:
-    """(producer id, topic, partition) -> error."""
+    """Returns the error of each marker, by (producer id, topic, partition)."""
     return {
         (result.producer_id, topic.name, partition.partition_index): as_error_code(
             partition.error_code

@@ -115,7 +115,7 @@ class Shard(Driver[M]):
     # -- effects
 
     def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
-        """Append the records and apply them; records of a batch that fails are not applied.
+        """Appends the records and applies them; records of a batch that fails are not applied.
 
         Returns NONE or the error that clients get.  `proof` is a kwire.log.Verification that the
         producer's transaction is open.
@@ -173,7 +173,7 @@ class Shard(Driver[M]):
     def end_transaction(
         self, marker: bytearray, now_ms: int, *, commit: bool, transaction_version: int
     ) -> None:
-        """Append a producer's marker (a control batch) to an active shard and apply it.
+        """Appends a producer's marker (a control batch) to an active shard and applies it.
 
         Raises LogError if the append fails; then nothing has changed.
         """
@@ -181,7 +181,7 @@ class Shard(Driver[M]):
         self.follow_marker(batches.read_header(marker).producer_id, commit=commit)
 
     def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
-        """Split records into ranges (start, end), each of which fits into one batch."""
+        """Yields ranges (start, end) of records, each of which fits into one batch."""
         room = self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
         start = size_bytes = 0
         for position, (key, value) in enumerate(encoded):
@@ -216,7 +216,7 @@ class Shard(Driver[M]):
         return key in self._timers
 
     def _callback(self, key: TimerKey, timer: object) -> Callable[[], None]:
-        """The function that a timer calls when it fires."""
+        """Returns the function that a timer calls when it fires."""
 
         def fire() -> None:
             self._timers.pop(key, None)
@@ -234,7 +234,7 @@ class Shard(Driver[M]):
         self._reply_when_committed(replies)
 
     def _reply_when_committed(self, replies: Sequence[tuple[Ticket, object]]) -> None:
-        """Send replies once all in-sync replicas have everything written so far.
+        """Sends replies once all in-sync replicas have everything written so far.
 
         After `commit_timeout_ms` the requests get REQUEST_TIMED_OUT instead.
         """
@@ -258,7 +258,7 @@ class Shard(Driver[M]):
     # -- life
 
     async def load(self) -> None:
-        """Replay the partition, then serve it; see the module."""
+        """Replays the partition, then serves it; see the module."""
         try:
             records = await self._replay()
         except (CorruptBatch, LogError, ValueError) as error:
@@ -282,7 +282,7 @@ class Shard(Driver[M]):
             self.carry_out(effects)
 
     async def _replay(self) -> int:
-        """Apply all records of the partition.  Returns how many records were read.
+        """Applies all records of the partition; returns how many records were read.
 
         Stops early if the shard is closed.  Raises CorruptBatch, LogError, or ValueError from the
         machine's `decode`.
@@ -320,7 +320,7 @@ class Shard(Driver[M]):
             self.apply(record, item.producer_id)
 
     def close(self) -> None:
-        """Stop serving: cancel timers, and answer the requests that the machine has parked."""
+        """Stops serving: cancels timers, and answers the requests that the machine has parked."""
         was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
         for handle in self._timers.values():
@@ -362,7 +362,7 @@ class CoordinatorRuntime(Generic[M]):
         self._machine = machine
 
     def lead(self, partition: Partition) -> Shard[M] | None:
-        """Start to serve a partition that this broker leads now.
+        """Starts to serve a partition that this broker leads now.
 
         Returns the shard if the caller has to `load` it, or None if there is nothing to load.  If
         the partition is already served, its shard is kept although the leader epoch is new: no
@@ -400,7 +400,7 @@ class CoordinatorRuntime(Generic[M]):
         refuse: Callable[[ErrorCode], R],
         verification: Verification | None = None,
     ) -> R | Promise[R]:
-        """Let the machine of partition `index` decide a request, and carry out the effects.
+        """Lets the machine of partition `index` decide a request, and carries out the effects.
 
         Returns the reply, or a promise of it if it has to wait.  `refuse` makes the reply for
         errors that do not come from the machine: the shard is not here or not ready, or its records

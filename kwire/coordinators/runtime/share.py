@@ -124,7 +124,7 @@ class ShareCoordinator:
         )
 
     def partition_for(self, key: ShareKey) -> int:
-        """The partition that stores the state, or -1 while metadata does not have the topic.
+        """Returns the partition that stores the state; -1 while metadata lacks the topic.
 
         This broker may already lead partitions of the topic then.
         """

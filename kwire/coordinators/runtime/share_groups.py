@@ -40,7 +40,10 @@ def known_offsets(groups: GroupCoordinator, group_id: str) -> KnownOffsets | Pro
 def alter_offsets(
     groups: GroupCoordinator, group_id: str, wanted: RequestedOffsets
 ) -> OffsetAlteration | Promise[OffsetAlteration]:
-    """Record that start offsets of a group change; the caller then asks the share coordinator."""
+    """Records that start offsets of a group change.
+
+    The caller then asks the share coordinator to change them.
+    """
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, now_ms: machine.share.alter_offsets(
@@ -53,7 +56,10 @@ def alter_offsets(
 def delete_offsets(
     groups: GroupCoordinator, group_id: str, names: Sequence[str]
 ) -> OffsetDeletion | Promise[OffsetDeletion]:
-    """Record that offsets of topics are to be deleted; the caller asks the share coordinator."""
+    """Records that offsets of topics are to be deleted.
+
+    The caller then asks the share coordinator to delete them.
+    """
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, _: machine.share.delete_offsets(group_id, names, ticket),
@@ -64,7 +70,7 @@ def delete_offsets(
 def offsets_deleted(
     groups: GroupCoordinator, group_id: str, topics: StateTopicPartitions
 ) -> Promise[None] | None:
-    """Record that the share coordinator has deleted its state for `topics`."""
+    """Records that the share coordinator has deleted its state for `topics`."""
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, _: machine.share.offsets_deleted(group_id, topics, ticket),

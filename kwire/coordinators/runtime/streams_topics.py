@@ -43,7 +43,7 @@ class StreamsTopics:
         """Topic -> why it was not created, and until when that is reported (monotonic seconds)."""
 
     def want(self, topics: Mapping[str, InternalTopic], pause_ms: int) -> Mapping[str, str]:
-        """Start to create topics.  Returns why some could not be created: topic -> reason.
+        """Starts to create topics; returns why some could not be created: topic -> reason.
 
         A topic that failed is tried again after `pause_ms`.
         """
@@ -77,7 +77,7 @@ class StreamsTopics:
                 self._failed[name] = reason, until
 
     async def _failures_of_creating(self, new_topics: Sequence[NewTopic]) -> Mapping[str, str]:
-        """Create topics.  Returns why some were not created.  Raises StoreError."""
+        """Creates topics; returns why some were not created.  Raises StoreError."""
         membership = self._membership
         if not membership.is_controller:
             reasons = await membership.ask_for_topics(new_topics)

@@ -55,7 +55,10 @@ ProducerFields: TypeAlias = dict[TopicPartition, tuple[int, int, int]]
 
 
 def is_transactional(records: Records | None) -> bool:
-    """Whether the header marks a transactional batch.  The batch is validated later."""
+    """Returns whether the header marks a transactional batch.
+
+    The batch is validated later.
+    """
     return (
         isinstance(records, memoryview)
         and len(records) >= HEADER_SIZE
@@ -65,10 +68,10 @@ def is_transactional(records: Records | None) -> bool:
 
 
 def has_transactional(request: ProduceRequest) -> bool:
-    """Whether the batch of any partition is transactional, whether the partition exists or not.
+    """Returns whether any batch of a Produce request is transactional.
 
-    Raises LogError, the answer to the whole request, if a batch before the first transactional one
-    has an impossible length or magic.
+    Partitions that do not exist count too.  Raises LogError, the answer to the whole request, if a
+    batch before the first transactional one has an impossible length or magic.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -82,7 +85,7 @@ def has_transactional(request: ProduceRequest) -> bool:
 def verify_request(
     node: Node, coordinators: Coordinators, request: ProduceRequest, version: int
 ) -> VerificationResult | Awaitable[VerificationResult]:
-    """Verify the transactional batches of a request that has some.
+    """Verifies the transactional batches of a request that has some.
 
     Raises LogError if that is the answer to the whole request.
     """
@@ -104,7 +107,7 @@ def verify_request(
 
 
 def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerFields:
-    """Transactional batches with a producer id, of partitions hosted here.
+    """Returns transactional batches with a producer id, of partitions hosted here.
 
     A batch without a producer id is treated as a plain one.
     """
@@ -124,7 +127,7 @@ def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerField
 
 
 def refusal(error: ErrorCode) -> LogError:
-    """The error of a Produce response for a transactional batch that may not be written."""
+    """Returns the error of a Produce response for a transactional batch that may not be written."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return LogError(error, message="Partition was not added to the transaction")
     if error in _RETRIABLE:

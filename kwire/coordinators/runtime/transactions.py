@@ -88,7 +88,7 @@ class TransactionCoordinator:
     # -- which partitions are led here
 
     def lead(self, partition: Partition) -> None:
-        """Replay and serve a partition of `__transaction_state` that this broker leads now."""
+        """Replays and serves a partition of `__transaction_state` that this broker leads now."""
         if self.runtime.serves(partition):
             return
         self._forget_markers(partition.index)
@@ -104,7 +104,7 @@ class TransactionCoordinator:
         self._forget_markers(index)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition that stores the id, or -1 while metadata does not have the topic.
+        """Returns the partition that stores the id; -1 while metadata lacks the topic.
 
         This broker may already lead partitions of the topic then, because LeaderAndIsr arrives
         before UpdateMetadata.
@@ -158,7 +158,10 @@ class TransactionCoordinator:
         partitions: Partitions,
         client_transaction_version: int,
     ) -> ErrorCode | Promise[ErrorCode]:
-        """Add partitions to a transaction.  One error code for all; NONE if all were added."""
+        """AddPartitionsToTxn: adds partitions to a transaction.
+
+        One error counts for all partitions; NONE if all were added.
+        """
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.runtime.submit(
@@ -182,7 +185,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Partitions,
     ) -> PartitionErrors | Promise[PartitionErrors]:
-        """Whether each partition is part of the producer's transaction (KIP-890, part 1)."""
+        """Checks whether each partition is part of the producer's transaction (KIP-890, part 1)."""
 
         def error_for_all(error: ErrorCode) -> PartitionErrors:
             return {
@@ -216,7 +219,10 @@ class TransactionCoordinator:
         *,
         adds: bool,
     ) -> PartitionErrors | Promise[PartitionErrors]:
-        """Ask the coordinator on another broker to `verify` or, with `adds`, `add_partitions`."""
+        """Asks the coordinator on another broker to verify partitions.
+
+        With `adds` it asks to add them to the transaction instead.
+        """
         from kwire.coordinators.runtime.remote_transactions import (
             PartitionsQuery,
             RemoteTransactions,
@@ -243,7 +249,7 @@ class TransactionCoordinator:
         decide: Callable[[TransactionMachine, Ticket, int], TransactionEffects],
         refuse: Callable[[ErrorCode], T],
     ) -> T | Promise[T]:
-        """Submit an operation that may end a transaction.
+        """Submits an operation that may end a transaction.
 
         If the transaction has few partitions, its markers are written before the reply is sent.
         """
@@ -276,7 +282,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> tuple[ErrorCode, list[ListedTransaction]]:
-        """Transactions of all partitions led here.
+        """Returns the transactions of all partitions led here.
 
         While a partition is loading: none and COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -312,7 +318,7 @@ class TransactionCoordinator:
     # -- markers: this class is the Destinations of the MarkerSender
 
     def exists(self, topic: str, partition: int) -> bool:
-        """Whether the partition exists in the cluster.
+        """Returns whether the partition exists in the cluster.
 
         True for every topic while metadata does not have `__transaction_state`: then this broker
         has no metadata yet.
@@ -359,7 +365,7 @@ class TransactionCoordinator:
         settle: Settle,
         is_wanted: Callable[[], bool],
     ) -> Write:
-        """A function that sends each marker to the partition's leader in current metadata."""
+        """Returns a function that sends each marker to the partition's present leader."""
         from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
 
         node = self._node
@@ -386,9 +392,9 @@ class TransactionCoordinator:
         return write
 
     def _complete(self, markers: Markers) -> bool:
-        """Complete a transaction whose markers are all written.
+        """Completes a transaction whose markers are all written.
 
-        True once the completion is in the log, or if another broker has to complete it.
+        Returns True once the completion is in the log, or if another broker has to complete it.
         """
         index = self.partition_for(markers.transactional_id)
         shard = self.runtime.shards.get(index)

@@ -86,7 +86,11 @@ def verify(
     sequences: Mapping[TopicPartition, int],
     support: VerificationSupport,
 ) -> VerificationResult | Awaitable[VerificationResult]:
-    """Verify the partitions of `sequences`, which maps each to the base sequence of its batch."""
+    """Verifies that the producer's transaction includes each partition of `sequences`.
+
+    The values of `sequences` are the base sequences of the batches.  Returns a promise if the
+    coordinator has to be asked.
+    """
     adds = support is VerificationSupport.ADDED
     proofs: dict[TopicPartition, Verification] = {}
     if adds or node.config.transaction_partition_verification_enable:
@@ -121,7 +125,10 @@ class _CoordinatorQuery:
     support: VerificationSupport
 
     def ask(self) -> PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]:
-        """Ask once.  The error of each partition, or a promise of those or of one for all."""
+        """Asks the coordinator once.
+
+        Returns the error of each partition, or a promise: of those, or of one error for all.
+        """
         indexes: dict[str, list[int]] = {}
         for topic, index in self.proofs:
             indexes.setdefault(topic, []).append(index)
@@ -138,7 +145,7 @@ class _CoordinatorQuery:
     async def wait_and_retry(
         self, answer: PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]
     ) -> VerificationResult:
-        """Wait for the answer, and ask again while the previous transaction is being ended."""
+        """Waits for the answer; asks again while the previous transaction is being ended."""
         config, adds = self.node.config, self.support is VerificationSupport.ADDED
         patience_ms = min(
             config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms
@@ -167,7 +174,10 @@ def _verdict(
 
 
 def _client_error(error: ErrorCode, support: VerificationSupport) -> ErrorCode:
-    """The error that clients get: producers know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH."""
+    """Returns the error that clients get.
+
+    Producers know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH.
+    """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and support is VerificationSupport.VERIFIED:

@@ -41,7 +41,7 @@ class StateBatch(NamedTuple):
 
 
 def combine(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """Merge batches into ones that do not overlap.  Offsets before `start_offset` are dropped.
+    """Merges batches into ones that do not overlap; drops offsets before `start_offset`.
 
     Adjacent batches of the same state and delivery count become one.  Like Apache Kafka, this
     finishes a batch once the next one does not touch it, so some adjacent batches can stay apart.
@@ -76,7 +76,7 @@ def _touch(batch: StateBatch, later: StateBatch) -> bool:
 
 
 def _merged(batch: StateBatch, later: StateBatch) -> list[StateBatch]:
-    """The pieces of two touching batches; `later` does not begin before `batch`."""
+    """Returns the pieces of two touching batches; `later` does not begin before `batch`."""
     if batch.delivery == later.delivery:
         return [batch._replace(last=max(batch.last, later.last))]
     if later.delivery < batch.delivery:

@@ -59,7 +59,7 @@ class RecordRun:
         return self.last - self.first + 1
 
     def is_like(self, other: RecordRun) -> bool:
-        """Whether both runs are equal except for their offsets."""
+        """Returns whether both runs are equal except for their offsets."""
         same = self.delivery == other.delivery and self.is_changing == other.is_changing
         return same and (self.is_split, self.acquired_together) == (
             other.is_split,
@@ -103,7 +103,7 @@ class RecordRuns:
         return self._runs[bisect_right(self._runs, first - 1, key=lambda run: run.first) :]
 
     def _cut(self, offset: int) -> None:
-        """Split the run that contains `offset` so that a run begins there."""
+        """Splits the run that contains `offset`, so that a run begins at `offset`."""
         index = bisect_right(self._runs, offset, key=lambda run: run.first) - 1
         if index < 0:
             return
@@ -127,7 +127,7 @@ class RecordRuns:
             del self._runs[-1]
 
     def drop_terminal(self) -> None:
-        """Raise the start offset over terminal runs at the front, and join equal neighbours."""
+        """Raises the start offset over terminal runs at the front; joins equal neighbours."""
         dropped = 0
         for run in self._runs:
             if run.is_changing or not run.delivery.is_terminal:

@@ -119,7 +119,11 @@ class ShareStateMachine:
             stored.updates = 0
 
     def _apply_update(self, record: ShareStateUpdate) -> None:
-        """Apply an update; without a snapshot before it (its segment was deleted) ignore it."""
+        """Applies an update record.
+
+        An update without a snapshot before it is ignored: the segment with the snapshot was
+        deleted.
+        """
         stored, value = self._states.get(key_of(record)), record.value
         if stored is None or value is None:
             return
@@ -152,7 +156,7 @@ class ShareStateMachine:
     def initialize(
         self, key: ShareKey, state_epoch: int, start_offset: int, ticket: Ticket, now_ms: int
     ) -> ShareStateEffects:
-        """A group begins to read the partition, or starts over at `start_offset`."""
+        """InitializeShareGroupState: a group begins to read the partition, or starts over."""
         if key.partition < 0:
             return ShareStateEffects.reply(
                 ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -169,7 +173,10 @@ class ShareStateMachine:
     def read(
         self, key: ShareKey, leader_epoch: int, ticket: Ticket, now_ms: int
     ) -> ShareStateEffects:
-        """A new leader of the partition reads the state; this fences the leaders before it."""
+        """ReadShareGroupState: returns the state to a new leader of the partition.
+
+        This fences the leaders before it.
+        """
         stored = self._states.get(key)
         if key.partition < 0 or stored is None:
             return _uninitialized(key, "Read", ticket)
@@ -226,7 +233,7 @@ class ShareStateMachine:
         )
 
     def delete(self, key: ShareKey, ticket: Ticket) -> ShareStateEffects:
-        """Delete the state: the group does not read the partition any more."""
+        """DeleteShareGroupState: removes the state of a partition that the group reads no more."""
         if key.partition < 0:
             return ShareStateEffects.reply(
                 ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)

@@ -88,7 +88,7 @@ class ShareLimits:
         return delivery.times >= self.suspected_from
 
     def portion(self, run: RecordRun) -> int:
-        """Number of records of a suspect run to deliver at once.
+        """Returns the number of records of a suspect run to deliver at once.
 
         The number is halved with each delivery, and for the last delivery it is 1.  So a record
         that crashes its members does not take its neighbours to the delivery limit.
@@ -198,7 +198,7 @@ class SharePartition:
         *,
         at_most: bool = False,
     ) -> list[AcquiredBatch]:
-        """Acquire available records of the record batches (first, last) in `read` for a member.
+        """Acquires available records for a member, from the record batches (first, last) in `read`.
 
         A record batch is acquired as a whole, even beyond `max_records`, unless `at_most` is set.
         The limit of in-flight records applies too; if it is reached, only released records are
@@ -268,7 +268,7 @@ class SharePartition:
         now_ms: int,
         limits: ShareLimits,
     ) -> Transition:
-        """The transition of a member's acknowledgements.
+        """Returns the transition that a member's acknowledgements make.
 
         Raises AcknowledgementRefused; then nothing has changed.
         """
@@ -337,7 +337,7 @@ class SharePartition:
         return transition
 
     def settle(self, transition: Transition, *, succeeded: bool) -> None:
-        """Apply a transition that was written, or undo it if the write failed."""
+        """Applies a transition that was written, or undoes it if the write failed."""
         for change in transition.changes:
             for run in self._runs.within(change.first, change.last):
                 run.is_changing = False
@@ -385,7 +385,7 @@ def _given_back(delivery: Delivery, limits: ShareLimits) -> Delivery:
 
 
 def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
-    """(first, last, type) for each range of offsets with the same acknowledgement."""
+    """Yields (first, last, type) for each range of offsets with the same acknowledgement."""
     if len(batch.types) == 1:
         yield batch.first, batch.last, batch.types[0]
         return
@@ -400,7 +400,7 @@ def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
 def _merge_acquired(
     acquired: Iterable[AcquiredBatch], batch_size: int, new_from: int
 ) -> list[AcquiredBatch]:
-    """Merge adjacent batches of the same delivery count until they have `batch_size` records.
+    """Merges adjacent batches of the same delivery count, up to `batch_size` records each.
 
     Records from `new_from` on were never in flight before; they are not merged with older ones.
     """

@@ -35,7 +35,7 @@ class ShareSession:
     def change(
         self, added: Iterable[TopicIdPartition], removed: Iterable[TopicIdPartition]
     ) -> None:
-        """Add and remove partitions; adding one that is in the session changes nothing."""
+        """Adds and removes partitions; adding one that is in the session changes nothing."""
         for place in added:
             self.places.setdefault(place, False)
         if [self.places.pop(place, None) for place in removed]:
@@ -70,7 +70,7 @@ class ShareSessions:
         self._sessions: dict[MemberKey, ShareSession] = {}
 
     def begin(self, member: MemberKey, max_sessions: int) -> ShareSession | ErrorCode:
-        """Begin a session; it replaces the member's earlier one.
+        """Begins a session, which replaces the member's earlier one.
 
         Returns SHARE_SESSION_LIMIT_REACHED if there are already `max_sessions` in total.
         """
@@ -81,7 +81,7 @@ class ShareSessions:
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession | ErrorCode:
-        """The session of a request with this epoch; its expected epoch advances by one.
+        """Returns the session of a request with this epoch; the expected epoch advances by one.
 
         Returns an error if there is no session, or if the epoch is not the expected one.
         """

@@ -44,7 +44,7 @@ Done = Callable[[ErrorCode], None]
 
 
 def client_error_of(error: ErrorCode) -> ErrorCode:
-    """The error that a member gets for an error of the share coordinator."""
+    """Returns the error that a member gets for an error of the share coordinator."""
     if error in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _FENCED:
@@ -56,7 +56,10 @@ def client_error_of(error: ErrorCode) -> ErrorCode:
 def begin_offset(
     state: ShareState, partition: Partition, settings: ShareDeliverySettings, now_ms: int
 ) -> int:
-    """The first offset that a group reads: its start offset, else `share.auto.offset.reset`."""
+    """Returns the first offset that a group reads.
+
+    It is the group's start offset, or else follows from `share.auto.offset.reset`.
+    """
     if state.start_offset != NO_OFFSET:
         return max(state.start_offset, partition.log_start_offset)
     if settings.offset_reset == "latest":
@@ -135,7 +138,7 @@ class LedPartition:
     # -- operations of members
 
     def acknowledge(self, member_id: str, batches: Sequence[AcknowledgedBatch], done: Done) -> None:
-        """Acknowledge records; `done` gets the result of the write.
+        """Acknowledges records; `done` gets the result of the write.
 
         Raises AcknowledgementRefused.
         """
@@ -147,7 +150,7 @@ class LedPartition:
         self._give_back(lambda: self.records.release(member_id, self._settings().limits))
 
     def watch_locks(self) -> None:
-        """Set the timer for the next lock that ends.  Call this after each acquisition."""
+        """Sets the timer for the next lock that ends.  Call this after each acquisition."""
         ends_ms = self.records.next_lock_end_ms
         if ends_ms is None:
             return
@@ -157,7 +160,7 @@ class LedPartition:
             self._timer.move(ends_ms)
 
     def stop(self) -> None:
-        """Stop: cancel the timer and wake the waiting fetches.  Writes in progress still end.
+        """Cancels the timer and wakes the waiting fetches.  Writes in progress still end.
 
         The next leader starts from the state that the share coordinator has by then.
         """
@@ -176,7 +179,7 @@ class LedPartition:
             self._give_back(lambda: self.records.expire(self.now_ms, self._settings().limits))
 
     def _give_back(self, decide: Callable[[], Transition]) -> None:
-        """Write the transition of `decide`; repeat it after RETRY_MS if the write fails."""
+        """Writes the transition of `decide`; repeats that after RETRY_MS if the write fails."""
 
         def written(error: ErrorCode) -> None:
             """Sets the timer for another try if the write failed."""

@@ -63,7 +63,7 @@ class ShareManager:
         self._openings: dict[ShareKey, Opening] = {}
 
     def find(self, key: ShareKey) -> LedPartition | None:
-        """The share partition, or None if it is not open here.
+        """Returns the share partition, or None if it is not open here.
 
         One that this broker does not lead any more is dropped.
         """
@@ -81,7 +81,7 @@ class ShareManager:
         return None if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def opening(self, key: ShareKey) -> Opening:
-        """Read the state of a partition that is led here; a read in progress is shared.
+        """Starts to read the state of a partition that is led here; a read in progress is shared.
 
         The read goes on after the fetch that started it has timed out, because a coordinator may be
         unavailable for longer than a fetch waits.
@@ -154,7 +154,7 @@ class ShareManager:
     # -- members leave
 
     def release(self, member: MemberKey, session: ShareSession) -> None:
-        """Release the records that a member has in the partitions of a session that ended."""
+        """Releases the records that a member has in the partitions of a session that ended."""
         group_id, member_id = member
         for place in session.places:
             led = self.find(ShareKey(group_id, *place))
@@ -162,7 +162,7 @@ class ShareManager:
                 led.release(member_id)
 
     def disconnected(self, member: MemberKey, session: ShareSession) -> None:
-        """End the session of a connection that closed, if it is still the member's session.
+        """Ends the session of a connection that closed, if it is still the member's session.
 
         If the group has no session left on this broker, its share partitions are dropped: their
         state is stored by the share coordinator.

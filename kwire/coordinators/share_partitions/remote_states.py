@@ -168,7 +168,7 @@ class RemoteStates:
     async def _send_group(
         self, broker_id: int, form: RequestForm, group_id: str, pending: list[PendingRequest]
     ) -> None:
-        """Send requests of one type and group, and resolve their promises."""
+        """Sends requests of one type and group, and resolves their promises."""
         peer = self._peers.peer(broker_id, Role.SHARE_STATE)
         answers: dict[ShareKey, ShareStateAnswer] = {}
         try:

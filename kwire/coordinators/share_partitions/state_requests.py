@@ -42,7 +42,7 @@ def submit_each(
     to_result: Callable[[int, ShareStateAnswer], ResultT],
     respond: Callable[[dict[bytes, list[ResultT]]], ResponseT],
 ) -> ResponseT | Awaitable[ResponseT]:
-    """Ask the coordinator about each partition, and respond with the results by topic id.
+    """Asks the coordinator about each partition; returns a response with the results by topic.
 
     If a partition is named twice, both are carried out and the response has the last result.
     """

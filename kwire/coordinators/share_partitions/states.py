@@ -99,7 +99,10 @@ class ShareStates:
         return answer
 
     async def _serve(self, key: ShareKey, queue: RequestQueue, first_reply: Reply) -> None:
-        """Answer the queue's requests; `first_reply` is that of the first one's first attempt."""
+        """Answers the queue's requests.
+
+        `first_reply` is the reply to the first attempt of the first request.
+        """
         reply: Reply | None = first_reply
         while queue:
             request, promise = queue[0]
@@ -111,9 +114,10 @@ class ShareStates:
     async def _ask_until_available(
         self, request: ShareStateRequest, reply: Reply | None
     ) -> ShareStateAnswer:
-        """Ask until a coordinator is available; `reply` is that of the first attempt, if made.
+        """Asks until a coordinator is available; returns its answer, or the last error.
 
-        Creates `__share_group_state` if it does not exist, as a group's first heartbeat does.
+        `reply` is the reply to the first attempt, None if there was none.  Creates
+        `__share_group_state` if it does not exist, as a group's first heartbeat does.
         """
         answer = await answered(self._attempt(request) if reply is None else reply)
         if answer.error in RETRIABLE_ERRORS:
@@ -126,7 +130,10 @@ class ShareStates:
         return answer
 
     def _attempt(self, request: ShareStateRequest) -> Reply:
-        """Ask the current coordinator once."""
+        """Asks the present coordinator once.
+
+        Returns COORDINATOR_NOT_AVAILABLE if there is none.
+        """
         node, coordinator = self._node, self._coordinator()
         if node.peers is None:
             return request.ask(coordinator)

@@ -53,7 +53,7 @@ class AclFollower:
         self._is_loaded = False
 
     async def follow(self, subjects: Set[str], *, everything: bool) -> None:
-        """Read the lists named by new notifications in `subjects`, or all lists."""
+        """Reads the access lists that new notifications in `subjects` name, or all lists."""
         if everything:
             await self.read_all()
             return

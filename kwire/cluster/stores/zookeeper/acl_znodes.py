@@ -101,7 +101,7 @@ def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
 
 
 def decode_acls(content: bytes) -> frozenset[AccessControlEntry]:
-    """The entries in `content`; none if it is not JSON (as in Apache Kafka).
+    """Returns the entries in `content`; none if it is not JSON (as in Apache Kafka).
 
     Raises ValueError, TypeError, LookupError for JSON of another form.
     """
@@ -132,7 +132,7 @@ def encode_change(pattern: ResourcePattern) -> bytes:
 
 
 def decode_change(content: bytes, pattern_type: PatternType) -> ResourcePattern:
-    """The pattern that a notification in the folder of `pattern_type` names.
+    """Returns the pattern that a notification in the folder of `pattern_type` names.
 
     Raises ValueError, TypeError, LookupError.
     """

@@ -77,7 +77,7 @@ class Adoption:
 
     @property
     def paths(self) -> Iterator[str]:
-        """The paths that are written, without those below a topic."""
+        """Yields the paths that are written, without those below a topic."""
         if self.cluster_id is not None:
             yield znodes.CLUSTER_ID
         if self.producer_ids is not None:
@@ -143,7 +143,7 @@ async def _planned(session: ZooKeeperSession, image: ClusterImage, broker_id: in
 
 
 async def _producer_ids(session: ZooKeeperSession, image: ClusterImage) -> range | None:
-    """A block that ends with the last id that the node may have used.
+    """Returns a block that ends with the last producer id that the node may have used.
 
     None if ZooKeeper has reserved that id already.
     """
@@ -155,7 +155,7 @@ async def _producer_ids(session: ZooKeeperSession, image: ClusterImage) -> range
 
 
 async def _configs(session: ZooKeeperSession, image: ClusterImage) -> list[SetConfigs]:
-    """Configs to write, without those of topics, which are written with the topics."""
+    """Returns the configs to write, without those of topics, which are written with the topics."""
     wanted = []
     for (resource, name), configs in sorted(image.configs.items()):
         if resource == TOPIC_RESOURCE or not configs:
@@ -172,7 +172,7 @@ async def _configs(session: ZooKeeperSession, image: ClusterImage) -> list[SetCo
 
 
 async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str, int]:
-    """Feature levels to write; empty if ZooKeeper has them.
+    """Returns the feature levels to write; empty if ZooKeeper has them.
 
     The level of ELR is left out: a new single node has it, but clusters on ZooKeeper have no ELR.
     """
@@ -184,7 +184,11 @@ async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str,
 
 
 async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAcls]:
-    """Lists to write.  Raises CannotAdopt for an entry that ZooKeeper cannot keep: it may deny."""
+    """Returns the access lists to write.
+
+    Raises CannotAdopt for an entry that ZooKeeper cannot keep: an entry that is lost may be one
+    that denies access.
+    """
     for pattern, entries in image.acls.items():
         for entry in entries:
             try:
@@ -291,7 +295,7 @@ async def _write_identity(session: ZooKeeperSession, adoption: Adoption, broker_
 async def _write_the_rest(
     config: ZooKeeperConfig, image: ClusterImage, adoption: Adoption, broker_id: int
 ) -> None:
-    """Write the rest as the controller, so that no other broker is the controller meanwhile."""
+    """Writes the rest as the controller, so that no other broker can be the controller."""
     config = replace(config, has_acls=bool(adoption.acls), has_tokens=bool(adoption.tokens))
     async with trio.open_nursery() as nursery:
         store = ZooKeeperStore(config, broker_id)
@@ -310,7 +314,7 @@ async def _write_the_rest(
 
 
 def _feature_change(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None:
-    """The change that sets the levels `asked`, None if they are set.
+    """Returns the change that sets the levels `asked`; None if they are set.
 
     This is a decision, to be repeated on a conflict: /feature was created a moment ago, and the
     image may lack it.
@@ -322,7 +326,7 @@ def _feature_change(asked: Mapping[str, int], known: ClusterImage) -> SetFeature
 
 
 def _changes(known: ClusterImage, image: ClusterImage, adoption: Adoption) -> Iterator[Change]:
-    """The changes of `adoption`; `known` is ZooKeeper's image, `image` that of the node."""
+    """Yields the changes of `adoption`; `known` is ZooKeeper's image, `image` that of the node."""
     yield from adoption.configs
     yield from adoption.acls
     yield from adoption.tokens

@@ -27,7 +27,10 @@ class ZooKeeperTls:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """A TLS context; trusts only the truststore, if there is one.  Raises OSError."""
+        """Returns a TLS context, which trusts only the truststore, if there is one.
+
+        Raises OSError.
+        """
         context = ssl.create_default_context(cafile=self.truststore)
         context.check_hostname = self.check_hostname
         if self.keystore is not None:
@@ -86,7 +89,7 @@ class ZooKeeperConfig:
 
 
 def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
-    """The ZooKeeper configuration in a broker's settings.  Raises ConfigError."""
+    """Returns the ZooKeeper configuration in a broker's settings.  Raises ConfigError."""
     settings = ZooKeeperSettings(config.explicit)
     assert settings.zookeeper_connect is not None, "only cluster members have a ZooKeeper store"
     timeout_ms = settings.zookeeper_session_timeout_ms

@@ -84,7 +84,7 @@ _SUBJECTS = {
 
 
 def subject_of(path: str) -> str | None:
-    """The subject to read when `path` has changed; None if nothing depends on it."""
+    """Returns the subject to read when `path` has changed; None if nothing depends on it."""
     if path in _SUBJECTS:
         return path
     parent, _, _ = path.rpartition("/")
@@ -308,7 +308,10 @@ class ZooKeeperFollower:
     # -- topics: the controller's subjects
 
     async def prepare_term(self) -> None:
-        """Remove notifications to an earlier controller: the state that is read next has them."""
+        """Removes notifications to an earlier controller, before a term begins.
+
+        They are not needed: the whole state is read after that.
+        """
         for folder in (znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS):
             names = await self._session.children(folder)
             await self._remove([f"{folder}/{name}" for name in names])
@@ -328,7 +331,7 @@ class ZooKeeperFollower:
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
     async def read_whole(self) -> tuple[ClusterImage, list[Change]]:
-        """The image with all topics at the start of a term, and the changes that lead to it.
+        """Returns the image with all topics at a term's start, and the changes that lead to it.
 
         Reads all configs too: ZooKeeper does not announce those of new topics.
         """
@@ -362,7 +365,7 @@ class ZooKeeperFollower:
             self.mark(znodes.REASSIGN_PARTITIONS)
 
     async def read_again(self, changes: Iterable[Change]) -> None:
-        """Read again what `changes` are about: ZooKeeper refused one of them."""
+        """Reads again what `changes` are about, after ZooKeeper refused one of them."""
         topics: dict[str, None] = {}
         keys: dict[ResourceKey, None] = {}
         if any(isinstance(change, SetFeatures) for change in changes):
@@ -409,7 +412,7 @@ class ZooKeeperFollower:
     # -- requests to the controller
 
     async def _read_reassignments(self) -> None:
-        """Report new reassignment requests; remove those that are settled or refused."""
+        """Reports new reassignment requests; removes those that are settled or refused."""
         path = znodes.REASSIGN_PARTITIONS
         znode = await self._watched(path)
         if znode is None:
@@ -496,7 +499,10 @@ class ZooKeeperFollower:
         return znode
 
     async def _remove(self, paths: Iterable[str]) -> None:
-        """Delete notifications or requests, each in its own transaction: one may be gone."""
+        """Deletes notifications or requests.
+
+        Each has its own transaction, since one may be deleted already.
+        """
         for path in paths:
             operations = [self._session.delete(path)]
             if path.startswith(znodes.CONFIG_CHANGES):
@@ -505,7 +511,7 @@ class ZooKeeperFollower:
                 await self._fenced(operations)
 
     async def _fenced(self, operations: Sequence[ZnodeOperation]) -> None:
-        """Write as the controller, if this broker still is.
+        """Writes as the controller, if this broker is still the controller.
 
         A write that fails is not repeated: its subject is read again, here or by the next
         controller.

@@ -73,7 +73,7 @@ class KazooReply:
             self._event.set()
 
     async def get(self) -> Any:  # noqa: ANN401 - each request has its own
-        """Wait for the result.  Raises kazoo's exceptions."""
+        """Waits for the result and returns it.  Raises kazoo's exceptions."""
         if not self._done:
             self._event = trio.Event()
             await self._event.wait()
@@ -266,7 +266,7 @@ class KazooLink:
         return self.client.client_state in ("CLOSED", "AUTH_FAILED")
 
     def hand_over(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call `function` on the loop, after all earlier hand-overs; callable from any thread."""
+        """Calls `function` on the loop, after all earlier calls; may be called from any thread."""
         self._handed.append((function, arguments))
         try:
             self._token.run_sync_soon(self._take, idempotent=True)

@@ -25,7 +25,7 @@ from kwire.cluster.stores.contract import Place
 def with_topics(
     image: ClusterImage, read: Mapping[str, TopicImage | None]
 ) -> tuple[ClusterImage, list[Change]]:
-    """The image with the topics as they were read (None: deleted), and the changes."""
+    """Returns the image with the topics as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
     present = []
     for name, topic in read.items():
@@ -50,7 +50,7 @@ def with_topics(
 def with_configs(
     image: ClusterImage, read: Mapping[ResourceKey, Mapping[str, str]]
 ) -> tuple[ClusterImage, list[Change]]:
-    """The image with the configs as they were read, and the changes."""
+    """Returns the image with the configs as they were read, and the changes."""
     changes: list[Change] = []
     for (resource, name), configs in read.items():
         before = image.configs_of(resource, name)
@@ -61,7 +61,7 @@ def with_configs(
 
 
 def with_acls(image: ClusterImage, read: Acls) -> tuple[ClusterImage, list[Change]]:
-    """The image with the access control lists as they were read, and the changes."""
+    """Returns the image with the access control lists as they were read, and the changes."""
     changes: list[Change] = []
     for pattern, entries in read.items():
         before = image.acls_on(pattern)
@@ -73,7 +73,7 @@ def with_acls(image: ClusterImage, read: Acls) -> tuple[ClusterImage, list[Chang
 
 
 def with_tokens(image: ClusterImage, read: Tokens) -> tuple[ClusterImage, list[Change]]:
-    """The image with the delegation tokens as they were read (None: deleted), and the changes."""
+    """Returns the image with the tokens as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
     for token_id, token in read.items():
         before = image.tokens.get(token_id)
@@ -84,7 +84,10 @@ def with_tokens(image: ClusterImage, read: Tokens) -> tuple[ClusterImage, list[C
 
 
 def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
-    """`topic` with the offline replicas of `known`: no znode has them, only the controller."""
+    """Returns `topic` with the offline replicas of `known`.
+
+    No znode has them, only the controller.
+    """
     kept = [
         replace(state, offline=before.offline)
         for state, before in zip(topic.partitions, known.partitions, strict=False)
@@ -93,9 +96,10 @@ def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
 
 
 def is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
-    """Whether a requested reassignment is in progress, done, or of no existing partition.
+    """Returns whether the controller need not act on a requested reassignment.
 
-    A reassignment in progress is in the topic's znode, from which a next controller continues it.
+    It is in progress or done, or its partition does not exist.  One in progress is in the topic's
+    znode, from which a next controller continues it.
     """
     name, index = place
     topic = image.topics.get(name)

@@ -38,7 +38,7 @@ class Notifications:
         self._processed = set(await self._session.children(self.folder, watch=True))
 
     async def process(self, read: Callable[[list[tuple[str, bytes]]], Awaitable[None]]) -> None:
-        """Call `read` with the path and content of each new notification; delete old ones."""
+        """Calls `read` with path and content of each new notification; then deletes old ones."""
         names = await self._session.children(self.folder, watch=True)
         new = [f"{self.folder}/{name}" for name in names if name not in self._processed]
         znodes = zip(new, await self._session.get_all(new), strict=True)
@@ -49,7 +49,7 @@ class Notifications:
 
 
 async def _purge(session: ZooKeeperSession, paths: Sequence[str]) -> None:
-    """Delete notifications in the order of their numbers, up to the first that is young."""
+    """Deletes notifications from the oldest on, up to the first that is not old enough."""
     for path in paths:
         stat = await session.exists(path)
         if stat is None:

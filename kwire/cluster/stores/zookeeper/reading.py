@@ -28,7 +28,7 @@ NOT_AGREED = FinalizedFeatures(agreed={}, epoch=NO_EPOCH)
 
 
 async def cluster_id(session: ZooKeeperSession) -> str:
-    """The cluster id in /cluster/id, which is created if it is missing.  Raises StoreError."""
+    """Returns the cluster id in /cluster/id, which is created if missing.  Raises StoreError."""
     path = znodes.CLUSTER_ID
     znode = await session.get(path)
     if znode is None:
@@ -51,7 +51,7 @@ async def make_persistent_paths(session: ZooKeeperSession, more: Sequence[str] =
 
 
 async def brokers(session: ZooKeeperSession) -> dict[int, BrokerImage]:
-    """The registered brokers by id; sets watches."""
+    """Returns the registered brokers by id, and sets watches."""
     names = await session.children(znodes.BROKER_IDS, watch=True)
     ids = sorted(int(name) for name in names)
     contents = await session.get_all([znodes.broker_path(id_) for id_ in ids], watch=True)
@@ -67,7 +67,10 @@ async def brokers(session: ZooKeeperSession) -> dict[int, BrokerImage]:
 
 
 async def controller(session: ZooKeeperSession) -> tuple[int, int, int]:
-    """The controller's broker id, the controller epoch, and the id of its session; sets a watch."""
+    """Returns the controller's id, the controller epoch, and the id of its session.
+
+    Sets a watch.
+    """
     znode = await session.get(znodes.CONTROLLER, watch=True)
     if znode is None:
         # `get` sets no watch on a missing znode; it may be created before `exists` sets one.
@@ -85,7 +88,7 @@ async def controller(session: ZooKeeperSession) -> tuple[int, int, int]:
 
 
 async def features(session: ZooKeeperSession) -> FinalizedFeatures:
-    """The features in /feature, which the first controller creates; sets a watch."""
+    """Returns the features in /feature, which the first controller creates; sets a watch."""
     path = znodes.FEATURE
     znode = await session.get(path, watch=True)
     if znode is None and await session.exists(path, watch=True) is not None:
@@ -121,7 +124,7 @@ async def all_configs(session: ZooKeeperSession, versions: ZnodeVersions) -> Con
 async def configs_of(
     session: ZooKeeperSession, keys: Sequence[ResourceKey], versions: ZnodeVersions
 ) -> Configs:
-    """The configs of each of `keys`, empty if nothing is set; notes the versions."""
+    """Returns the configs of each of `keys`, empty if nothing is set; notes the versions."""
     contents = await session.get_all([znodes.config_path(key) for key in keys])
     configs: Configs = {}
     for key, znode in zip(keys, contents, strict=True):
@@ -139,7 +142,7 @@ async def configs_of(
 async def topics(
     session: ZooKeeperSession, names: Sequence[str], versions: ZnodeVersions
 ) -> dict[str, TopicImage | None]:
-    """The topics of `names`, None for those that do not exist; notes the versions.
+    """Returns the topics of `names`, None for those that do not exist; notes the versions.
 
     Sets a watch on each topic's znode, but not on partition states: only this controller writes
     them, or a leader that sends a notification.
@@ -166,7 +169,10 @@ async def topics(
 async def _states(
     session: ZooKeeperSession, topic_znodes: dict[str, znodes.TopicZnode], versions: ZnodeVersions
 ) -> dict[str, tuple[PartitionImage, ...]]:
-    """The partitions of each topic, by number; without a state znode they have no leader yet."""
+    """Returns the partitions of each topic, by number.
+
+    A partition without a state znode has no leader yet.
+    """
     partitions = [
         (name, index, topic.assignments.get(index, znodes.ReplicaAssignment(())))
         for name, topic in topic_znodes.items()
@@ -217,7 +223,10 @@ async def give_ids(
     versions: ZnodeVersions,
     fence: object,
 ) -> None:
-    """Give an id to topics without one, which brokers before 2.8 created (as Kafka does)."""
+    """Gives an id to each topic without one, as Kafka does.
+
+    Brokers before 2.8 created topics without ids.
+    """
     for name, topic in read.items():
         if topic is None or topic.id:
             continue

@@ -180,7 +180,10 @@ class ZooKeeperSession:
             self._on_znode(path[len(self._root) :] or "/")
 
     async def connected(self) -> KazooLink:
-        """Wait for a connection.  Raises StoreError if it takes too long."""
+        """Waits for a connection and returns its link.
+
+        Raises StoreError if that takes too long.
+        """
         with trio.move_on_after(self._config.connection_timeout_ms / 1000):
             while self.state not in (SessionState.UP, SessionState.CLOSED):
                 await self._changed.wait()
@@ -246,7 +249,7 @@ class ZooKeeperSession:
     async def _answers(
         self, ask: Callable[[KazooLink, str], KazooReply], link: KazooLink, paths: Iterable[str]
     ) -> list[Any]:
-        """The answers to requests that are sent together; None for a znode that does not exist."""
+        """Returns the answers to requests that are sent together; None for a missing znode."""
         replies = [ask(link, path) for path in paths]
         answers = []
         for reply in replies:
@@ -279,7 +282,7 @@ class ZooKeeperSession:
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
     async def multi(self, operations: Sequence[ZnodeOperation]) -> list[Any]:
-        """Make all of `operations` or none, in one transaction.
+        """Makes all of `operations` in one transaction, or none.
 
         Returns a result for each: the path for a creation, the stat for set_data.  Raises
         TransactionRefused; OutcomeUnknown; StoreError.
@@ -307,7 +310,7 @@ class ZooKeeperSession:
         return results
 
     async def was_made(self, operations: Sequence[ZnodeOperation]) -> bool:
-        """Whether ZooKeeper has made `operations`, whose reply was lost.
+        """Returns whether ZooKeeper has made `operations`, whose reply was lost.
 
         It made all or none, so one operation decides: a write if its content and version are there
         (other brokers do not write the same), else a deletion if the znode is gone.

@@ -176,7 +176,7 @@ class ZooKeeperStore:
     # -- events
 
     def _on_state(self, state: SessionState) -> None:
-        """The session has a new state."""
+        """Handles a new state of the session."""
         suspended, self._was_suspended = self._was_suspended, state is SessionState.SUSPENDED
         if state is SessionState.UP:
             self._follower.mark(EVERYTHING)
@@ -198,7 +198,7 @@ class ZooKeeperStore:
             self.on_event(event)
 
     def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
-        """Make `after`, the result of `changes`, the image; call the watchers if it is new."""
+        """Makes `after`, the result of `changes`, the image; calls the watchers if it is new."""
         before = self._image
         delta = delta_of(before, after.with_version(before.version + 1), changes)
         if delta == _empty_delta(before):
@@ -217,7 +217,7 @@ class ZooKeeperStore:
             watcher(self._image, delta)
 
     def end_term(self, controller_id: int, epoch: int) -> None:
-        """Stop being the controller: remove the topics from the image.
+        """Ends this broker's term as the controller: the image has no topics after that.
 
         `controller_id` is the next controller or NO_CONTROLLER, `epoch` its epoch.
         """
@@ -261,7 +261,10 @@ class ZooKeeperStore:
     async def _try_to_register(
         self, broker: BrokerImage, owner: BrokerImage | None
     ) -> tuple[int | None, BrokerImage | None]:
-        """One attempt; returns the broker epoch, or None and the broker that has this id."""
+        """Tries to register once; returns the broker epoch.
+
+        If another broker has this id, returns None and that broker.
+        """
         session, path = self.session, znodes.broker_path(broker.id)
         content = znodes.encode_broker(broker, self._now_ms())
         found = await session.get(path)
@@ -322,9 +325,9 @@ class ZooKeeperStore:
             return await self._begin_term()
 
     async def _elected(self) -> bool:
-        """Create /controller and raise the controller epoch in one transaction.
+        """Creates /controller and raises the controller epoch in one transaction.
 
-        False if another broker is the controller.
+        Returns False if another broker is the controller.
         """
         session = self.session
         content = znodes.encode_controller(self._broker_id, self._now_ms())
@@ -359,9 +362,9 @@ class ZooKeeperStore:
             return True
 
     async def _begin_term(self) -> bool:
-        """Read all topics and publish the image with this broker as the controller.
+        """Reads all topics and publishes the image with this broker as the controller.
 
-        False if the term ended meanwhile.
+        Returns False if the term ended meanwhile.
         """
         term = self.term
         await self._follower.prepare_term()
@@ -390,7 +393,7 @@ class ZooKeeperStore:
     # -- changes
 
     def fence(self) -> ZnodeOperation:
-        """The operation that makes a transaction fail if there is a later controller.
+        """Returns the operation that makes a transaction fail if there is a later controller.
 
         Raises Fenced if this broker already knows of one.
         """
@@ -417,9 +420,10 @@ class ZooKeeperStore:
             raise Conflict(str(conflict), made)
 
     async def _try_to_commit(self, changes: Sequence[Change]) -> Conflict | None:
-        """Make `changes`; None if all are made, else the Conflict that stopped the first other.
+        """Makes `changes`; returns None if all are made, or else the first Conflict.
 
-        On a Conflict the image that conflicts has been published.
+        A Conflict says how many changes were made before it.  By then the image that conflicts has
+        been published.
         """
         if any(isinstance(change, TOPIC_CHANGES) for change in changes):
             self.fence()
@@ -443,7 +447,7 @@ class ZooKeeperStore:
         return None if conflict is None else Conflict(str(conflict), made)
 
     def _check_term(self, term: ControllerTerm | None, step: WriteStep) -> None:
-        """Raise Fenced if `step` changes topics and the term ended while it was written.
+        """Raises Fenced if `step` changes topics and the term ended while it was written.
 
         The next controller reads what was written; this broker's image has no topics any more.
         """
@@ -453,7 +457,7 @@ class ZooKeeperStore:
             raise Fenced(f"broker {self._broker_id} stopped being the controller during a commit")
 
     async def _children_of(self, changes: Iterable[Change]) -> dict[str, list[str]]:
-        """The children of /brokers/topics/T/partitions of each topic that `changes` delete."""
+        """Returns the children of /brokers/topics/T/partitions of each topic to delete."""
         names = [change.topic for change in changes if isinstance(change, DeleteTopic)]
         if not names:
             return {}
@@ -467,9 +471,10 @@ class ZooKeeperStore:
         }
 
     async def _make(self, step: WriteStep) -> None:
-        """Write a step; writes it again if the connection was lost before it was made.
+        """Writes a step.
 
-        Raises TransactionRefused, StoreError.
+        If the connection is lost before the step is made, writes it again.  Raises
+        TransactionRefused, StoreError.
         """
         while step.operations:
             try:
@@ -483,7 +488,10 @@ class ZooKeeperStore:
     async def _handle_refusal(
         self, step: WriteStep, refused: TransactionRefused, changes: Sequence[Change]
     ) -> None:
-        """Read again what `changes` are about, after ZooKeeper refused `step`.  Raises Fenced."""
+        """Reads again what `changes` are about, after ZooKeeper refused `step`.
+
+        Raises Fenced if it refused because this broker is not the controller any more.
+        """
         fenced = self.term is not None and step.operations[0] == self.fence()
         if fenced and refused.at == 0:
             await self._follower.read({znodes.CONTROLLER})
@@ -533,7 +541,7 @@ class ZooKeeperStore:
 
 
 def _user_paths_of(changes: Iterable[Change]) -> Iterator[str]:
-    """Paths that `changes` write and whose parent znodes may not exist yet."""
+    """Yields paths that `changes` write and whose parent znodes may not exist yet."""
     for change in changes:
         if isinstance(change, SetConfigs):
             yield znodes.config_path((change.resource, change.name))

@@ -93,7 +93,10 @@ class WriteStep:
 
 
 def as_written(change: Change) -> Change:
-    """`change` with the partition epochs that it will have: the versions of the znodes."""
+    """Returns `change` with the partition epochs that it will have in ZooKeeper.
+
+    They are the versions of the znodes.
+    """
     match change:
         case CreateTopic(topic):
             return replace(change, topic=replace(topic, partitions=_new(topic.partitions)))
@@ -116,7 +119,7 @@ def _new(states: Iterable[PartitionImage]) -> tuple[PartitionImage, ...]:
 
 
 def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) -> ClusterImage:
-    """The image after `changes`.  Raises Conflict.
+    """Returns the image after `changes`.  Raises Conflict.
 
     Without `knows_topics` this broker is not the controller.  Then a config change is not checked
     against the image's topics: ZooKeeper checks that the topic exists.
@@ -134,7 +137,10 @@ def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) 
 def possible(
     image: ClusterImage, changes: Sequence[Change], knows_topics: bool
 ) -> tuple[list[Change], Conflict | None]:
-    """The changes before the first conflict, as they will be written, and this Conflict or None."""
+    """Returns the changes before the first conflict, and this Conflict or None.
+
+    The changes are as they will be written.
+    """
     written: list[Change] = []
     for change in changes:
         final = as_written(change)
@@ -179,7 +185,7 @@ class StepWriter:
         self._assigned: set[str] = set()
 
     def steps(self, changes: Sequence[Change]) -> Iterator[WriteStep]:
-        """The steps of `changes` in their order.
+        """Yields the steps of `changes` in their order.
 
         A step with topic changes begins with the fence, other steps have none.
         """
@@ -209,7 +215,7 @@ class StepWriter:
             yield step
 
     def _groups(self, change: Change, coming: Sequence[Change]) -> Iterator[list[ZnodeOperation]]:
-        """Groups of operations of `change`; a group must not be split between two steps.
+        """Yields groups of operations that make `change`; a group must stay in one step.
 
         `coming` are `change` and the changes after it.
         """
@@ -253,7 +259,11 @@ class StepWriter:
     def _states(
         self, topic: str, first: int, states: Iterable[PartitionImage]
     ) -> Iterator[list[ZnodeOperation]]:
-        """Creations of the states of partitions from number `first` on that are not new."""
+        """Yields operations that create the states of partitions, from number `first` on.
+
+        A new partition has no state znode until the controller elects its leader, so it is left
+        out.
+        """
         for index, state in enumerate(states, first):
             if is_new(state):
                 continue
@@ -357,7 +367,10 @@ class StepWriter:
         return self._acl_change(change)
 
     def _acl_change(self, change: ChangeAcls) -> list[ZnodeOperation]:
-        """Write all entries of the pattern; delete its znode if no entry is left."""
+        """Returns operations that write all entries of the pattern.
+
+        Its znode is deleted if none is left.
+        """
         session, pattern = self._session, change.pattern
         path, version = acl_znodes.acl_path(pattern), self._versions.acls.get(pattern)
         entries = change.apply_to(self._image).acls_on(pattern)
@@ -375,7 +388,10 @@ class StepWriter:
         return [write, session.create(acl_znodes.change_path(pattern), notification, SEQUENTIAL)]
 
     def _token_change(self, change: SetToken) -> list[ZnodeOperation]:
-        """Write or delete a token, whatever its version; Apache Kafka checks none either."""
+        """Returns operations that write or delete a token, whatever its version.
+
+        Apache Kafka checks no version either.
+        """
         session, path = self._session, token_znodes.token_path(change.token_id)
         if change.token is None:
             write = session.delete(path)
@@ -392,7 +408,7 @@ def _assignment_of(state: PartitionImage) -> znodes.ReplicaAssignment:
 
 
 def _with_final_assignment(topic: TopicImage, coming: Sequence[Change]) -> TopicImage:
-    """`topic` with the replicas that it has after all `coming` changes.
+    """Returns `topic` with the replicas that it has after all `coming` changes.
 
     The topic's znode is written once per commit, not once per partition: with thousands of
     partitions that would be megabytes.

@@ -81,7 +81,10 @@ def broker_path(broker_id: int) -> str:
 
 
 def encode_broker(broker: BrokerImage, timestamp_ms: int, jmx_port: int = -1) -> bytes:
-    """Version 5.  It has no broker epoch: that is the zxid that created the znode."""
+    """Returns the content of a broker's znode, version 5.
+
+    It has no broker epoch: the epoch is the zxid that created the znode.
+    """
     plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == "PLAINTEXT"]
     fields: dict[str, Any] = {
         "features": {
@@ -112,7 +115,10 @@ def _endpoint_text(endpoint: Endpoint) -> str:
 
 
 def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImage:
-    """Decodes versions 1 to 5, and later ones that only add fields."""
+    """Returns the broker in a znode of versions 1 to 5.
+
+    Later versions are decoded too if they only add fields.
+    """
     fields = _object(content)
     version = int(fields["version"])
     if version < 1:
@@ -174,10 +180,11 @@ def decode_cluster_id(content: bytes) -> str:
 
 
 def encode_feature(features: FinalizedFeatures) -> bytes:
-    """Version 2.  The feature epoch is the version of the znode.
+    """Returns the content of /feature, version 2.
 
-    The field `features` stays empty: 3.9 supports no feature with ZooKeeper, and its brokers stop
-    when that field names one.  They ignore and keep the unknown field `kwire`.
+    The feature epoch is the version of the znode.  The field `features` stays empty: 3.9 supports
+    no feature with ZooKeeper, and its brokers stop when that field names one.  They ignore and keep
+    the unknown field `kwire`.
     """
     fields: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
     if features.asked or features.agreed:
@@ -238,7 +245,7 @@ class TopicZnode:
 
 
 def encode_topic(topic: TopicImage) -> bytes:
-    """Version 3."""
+    """Returns the content of a topic's znode, version 3."""
     states = tuple(enumerate(topic.partitions))
     return text_of(
         {
@@ -271,7 +278,10 @@ def decode_topic(content: bytes) -> TopicZnode:
 
 
 def encode_state(state: PartitionImage) -> bytes:
-    """Version 1.  The partition epoch is the version of the znode."""
+    """Returns the content of a partition's state znode, version 1.
+
+    The partition epoch is the version of the znode.
+    """
     fields: dict[str, Any] = {"controller_epoch": state.controller_epoch, "leader": state.leader}
     fields["version"] = 1
     if state.recovering:
@@ -280,7 +290,10 @@ def encode_state(state: PartitionImage) -> bytes:
 
 
 def decode_state(content: bytes, version: int, assignment: ReplicaAssignment) -> PartitionImage:
-    """The state of a partition with replicas `assignment`, in a znode of version `version`."""
+    """Returns the state of a partition, with the replicas of `assignment`.
+
+    `version` is the version of the znode, which is the partition epoch.
+    """
     fields = _object(content)
     return PartitionImage(
         leader=int(fields["leader"]),
@@ -296,7 +309,7 @@ def decode_state(content: bytes, version: int, assignment: ReplicaAssignment) ->
 
 
 def new_partition(assignment: ReplicaAssignment) -> PartitionImage:
-    """A partition without a state: no controller has elected a leader yet."""
+    """Returns a partition without a state: no controller has elected a leader yet."""
     return PartitionImage(
         leader=NO_LEADER,
         leader_epoch=-1,
@@ -312,7 +325,7 @@ def new_partition(assignment: ReplicaAssignment) -> PartitionImage:
 
 
 def entity_path(key: ResourceKey) -> str:
-    """The path of a resource below /config: `topics/T`, `brokers/<default>`, `users/alice`.
+    """Returns a resource's path below /config: `topics/T`, `brokers/<default>`, `users/alice`.
 
     Raises LookupError for resource types that have no configs in ZooKeeper.
     """
@@ -324,7 +337,7 @@ def entity_path(key: ResourceKey) -> str:
 
 
 def resource_of(path: str) -> ResourceKey | None:
-    """The resource of a path below /config; None if its type is unknown."""
+    """Returns the resource of a path below /config; None if its type is unknown."""
     kind, _, name = path.partition("/")
     if not name or kind not in CONFIG_TYPES:
         return None
@@ -343,7 +356,10 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 
 
 def decode_configs(content: bytes | None) -> dict[str, str]:
-    """The configs in `content`; empty if the znode is empty, damaged, or only a parent."""
+    """Returns the configs in `content`.
+
+    They are empty if the znode is empty, damaged, or only the parent of others.
+    """
     fields = parsed(content)
     configs = fields.get("config") if isinstance(fields, dict) else None
     if not isinstance(configs, dict):
@@ -356,7 +372,7 @@ def encode_config_change(key: ResourceKey) -> bytes:
 
 
 def decode_config_change(content: bytes) -> ResourceKey | None:
-    """The resource that a notification names; None if its type is unknown.
+    """Returns the resource that a notification names; None if its type is unknown.
 
     Version 1 names a type and a name, later versions a path.
     """
