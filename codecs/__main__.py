@@ -52,6 +52,7 @@ def fault_of(line: bytes) -> str | None:
 
 
 def _encoding_fault(name: str, version: int, form: Json, expected: bytes) -> str | None:
+    """Return what is wrong if the JSON does not encode to `expected`, else None."""
     try:
         encoded = from_json(name, form, version).encode(version)
     except (JsonFormError, EncodeError, RecursionError) as error:

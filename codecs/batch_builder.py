@@ -149,6 +149,7 @@ def _encode(batch: list[Record], deltas: Iterable[int], base_timestamp: int) -> 
 
 
 def _sized(data: Buffer | None) -> bytes:
+    """Return the bytes with their size before them, a varint; -1 (encoded as 1) for null."""
     if data is None:
         return b"\1"
     size = len(data)
@@ -156,6 +157,7 @@ def _sized(data: Buffer | None) -> bytes:
 
 
 def _encode_headers(headers: list[tuple[str, bytes | None]]) -> bytes:
+    """Return the headers of a record: their count, then each key and value."""
     out = bytearray(varint(len(headers)))
     for key, value in headers:
         out += _sized(key.encode("utf-8", "surrogateescape"))

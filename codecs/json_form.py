@@ -106,6 +106,7 @@ class _Converter:
         return json
 
     def _is_default(self, value: object, default: object, field: SchemaField) -> bool:
+        """Return whether the value of a field is its default, which may be a struct."""
         if value == default:
             return True
         is_struct = field.struct is not None and not field.is_array
@@ -117,6 +118,7 @@ class _Converter:
         return self._class(field.struct)()
 
     def _to_json(self, value: object, field: SchemaField) -> Json:
+        """Return the value of a field as JSON."""
         if value is None:
             return None
         if isinstance(value, list):

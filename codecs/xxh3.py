@@ -51,6 +51,7 @@ def _avalanche(value: int) -> int:
 
 
 def _avalanche64(value: int) -> int:
+    """Return the hash of XXH64's last step, which spreads each bit over all bits."""
     value ^= value >> 33
     value = value * _PRIME64[1] & _MASK
     value ^= value >> 29
@@ -160,6 +161,7 @@ def _accumulate(lanes: list[int], data: bytes, at: int, secret_at: int) -> None:
 
 
 def _scramble(lanes: list[int]) -> None:
+    """Mix the lanes after a block of stripes; the shift is a constant of the algorithm."""
     secrets = _LANES.unpack_from(_SECRET, len(_SECRET) - _STRIPE)
     for lane in range(8):
         value = lanes[lane]

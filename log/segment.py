@@ -426,6 +426,7 @@ class Segment:
             self.files.fsync(file.fd)
 
     def _reset_lookup_indexes(self) -> None:
+        """Empty the offset index and the time index, to rebuild them."""
         self.offset_index.reset()
         self.time_index.reset()
         self.set_max_timestamp(NO_TIMESTAMP, self.base_offset)

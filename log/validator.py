@@ -134,6 +134,7 @@ def _too_large(size_bytes: int, config: LogConfig) -> LogError:
 
 
 def _check_crc(view: memoryview, header: BatchHeader) -> None:
+    """Raise LogError CORRUPT_MESSAGE if the CRC of the batch is wrong."""
     try:
         check_crc(view, 0, header)
     except CorruptBatch as error:

@@ -309,6 +309,10 @@ class TransactionMachine:
         )
 
     def _is_expired(self, transaction: Transaction | None, now_ms: int) -> bool:
+        """Return whether the transactional id is idle and unused for too long.
+
+        The limit is `transactional.id.expiration.ms`.
+        """
         if transaction is None or transaction.state not in IDLE:
             return False
         unused_ms = now_ms - transaction.last_update_timestamp_ms
@@ -342,6 +346,7 @@ def _markers(transactional_id: str, prepared: Transaction) -> Markers:
 def _end_txn_answer(
     request: EndTransaction, error: ErrorCode, producer: Transaction | None
 ) -> ProducerAnswer:
+    """Return the answer to EndTxn; only version 2 clients get the producer id and epoch."""
     if producer is None or request.client_transaction_version < EPOCH_BUMP:
         return ProducerAnswer(error)
     return ProducerAnswer(error, producer.producer_id, producer.producer_epoch)

@@ -106,6 +106,7 @@ class Transaction(NamedTuple):
         return self.state is PREPARE_COMMIT
 
     def has_all(self, partitions: Partitions) -> bool:
+        """Return whether all these partitions are in the transaction."""
         included = self.partitions
         return all(
             indexes <= included.get(topic, NO_INDEXES) for topic, indexes in partitions.items()

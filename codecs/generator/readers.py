@@ -149,6 +149,10 @@ class _Reader:
             self._read_sized(field, compact, declared)
 
     def _read_length(self, codes: str, tail: str) -> None:
+        """Add the lines that read a length into `n`; `tail` reads the rest of a varint.
+
+        `codes` is the format of the length; "B" is the first byte of a varint.
+        """
         self.pending.append((codes, "n"))
         self._flush()
         if codes == "B":

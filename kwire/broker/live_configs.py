@@ -67,6 +67,7 @@ class ConfigFollower:
         )
 
     def _apply_subscriptions(self, changed: Mapping[ResourceKey, Mapping[str, str]]) -> None:
+        """Apply changed client metrics subscriptions."""
         kinds = {kind for kind, _ in self._broker.image.configs}
         self.asks_for_metrics = ConfigResourceType.CLIENT_METRICS in kinds
         telemetry = self._broker.telemetry_if_any

@@ -68,6 +68,7 @@ class TokenBook:
         return Account(credential, name, token.expiry_ms)
 
     def _credential(self, mechanism: str, token_id: str) -> Credential:
+        """Return a SCRAM credential of a token, whose password is its HMAC."""
         password = base64.b64encode(self.hmac_of(token_id)).decode()
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)

@@ -217,6 +217,7 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
 
 
 def _check_metadata_dir(config: BrokerConfig, logs: LogManager) -> None:
+    """Raise LogDirError if the first log directory, which holds the metadata, is offline."""
     path = Path(config.log_dirs[0])
     if path in logs.offline_dirs:
         raise LogDirError(

@@ -47,6 +47,7 @@ CHOSEN_PREFIXES: Final = (
 
 
 def effect_of(owner: str, *, in_file: bool) -> Effect:
+    """Return the effect of a plug-in's setting; `in_file` says it is in the broker's file."""
     if owner == AUTHORIZER:
         return ACTS
     if owner == THROTTLING:

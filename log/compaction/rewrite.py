@@ -109,6 +109,7 @@ class _Rewriting:
             yield group
 
     def _sizes(self, base: int) -> tuple[int, int, int]:
+        """Return the bytes of a segment's log file, offset index and time index."""
         indexes = (
             self.source.path(base, suffix).stat().st_size
             for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
@@ -152,6 +153,10 @@ class _Rewriting:
 
 
 def _check_span(segment: CleanedSegment, header: BatchHeader) -> None:
+    """Raise CorruptBatch if the batch is too far from the base offset for an index entry.
+
+    An index entry has the distance as an int32.
+    """
     if header.last_offset - segment.base_offset > _RELATIVE_OFFSET_MAX:
         raise CorruptBatch(
             f"offset {header.last_offset} is too far from its segment's, {segment.base_offset}"

@@ -117,6 +117,7 @@ class CleaningRound:
             yield from self._swap(answer, [self._sources.pop(base) for base in answer.sources])
 
     def _run(self, what: str, work: Callable[[], None]) -> Iterator[Job]:
+        """Yield one job, and raise its OSError if it failed. `what` names it in messages."""
         job = Job(f"{what} {self.log!r}", work)
         yield job
         if job.error is not None:
@@ -166,6 +167,7 @@ class CleaningRound:
         return here.issuperset(map(id, segments))
 
     def _check(self, sources: Iterable[Segment] = ()) -> None:
+        """Raise Dropped if the log has changed so that the round must not go on."""
         if not self._is_valid():
             raise Dropped("the log was cut, deleted or is offline")
         if not self._holds(sources):

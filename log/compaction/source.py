@@ -126,6 +126,7 @@ class CleaningSource:
         return starts
 
     def _read(self, file: OpenFile, position: int, size_bytes: int) -> bytes:
+        """Read bytes of a segment, within the I/O limit of the cleaner."""
         window = read_exactly(self._files, file, position, size_bytes)
         self._throttle.spend(len(window))
         self.bytes_read += len(window)

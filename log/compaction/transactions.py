@@ -43,6 +43,7 @@ class CleanedTransactions:
         return bool(self._ongoing or self._coming)
 
     def _begin(self, offset: int) -> None:
+        """Begin the aborted transactions whose first offset is at most `offset`."""
         coming = self._coming
         while coming and coming[0][0] <= offset:
             _, aborted = heapq.heappop(coming)

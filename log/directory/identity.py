@@ -72,6 +72,7 @@ def settle(
 
 
 def _look(directory: LogDir) -> _Found:
+    """Return the identity of a directory, or the error if its file is invalid."""
     try:
         return _Found(directory, directory.identity())
     except LogDirError as trouble:

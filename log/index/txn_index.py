@@ -171,6 +171,10 @@ class TxnIndex:
             self._entries = None
 
     def _rewrite(self, entries: list[AbortedTxn], *, sync: bool = False) -> None:
+        """Write the file with these entries in place of the present ones.
+
+        If the write fails, a later save writes the whole file again.
+        """
         self._entries, self._saved = entries, _REWRITE
         data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
         self._files.write(self.path, data, sync=sync)

@@ -37,6 +37,7 @@ def rebuild(
 
 
 def _replay_segment(producers: ProducerState, segment: Segment) -> None:
+    """Update the producers by the batches of the segment from their end offset on."""
     position = segment.floor_position(producers.end_offset)
     for at, header in segment.headers(position):
         if header.last_offset >= producers.end_offset:

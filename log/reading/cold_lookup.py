@@ -59,6 +59,7 @@ def cold_lookup(segment: Segment, offset: int) -> ColdLookup | None:
 
 
 def _is_resident(fd: int, position: int, size_bytes: int) -> bool:
+    """Return whether the bytes are in memory; also True if that cannot be determined."""
     try:
         return residency.is_resident(fd, position, size_bytes)
     except OSError:

@@ -45,6 +45,7 @@ def epoch_for(log: Log, offset: int) -> int | None:
 
 
 def _check_epochs(log: Log) -> None:
+    """Check the leader epochs against the log at the first lookup. Raises LogError."""
     epochs = log.epochs
     if not epochs.checked:
         start, end = log.log_start_offset, log.log_end_offset
@@ -99,6 +100,7 @@ def check_txn_index(log: Log, segment: Segment) -> None:
 
 
 def _guarded(log: Log, look_up: Callable[[], T]) -> T:
+    """Return the result of a lookup; a disk error or corrupt batch becomes a LogError."""
     try:
         return look_up()
     except (OSError, CorruptBatch) as error:

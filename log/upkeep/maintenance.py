@@ -78,6 +78,7 @@ class Maintenance:
         self.high_watermark_of: Callable[[Log], int] = _log_end_offset
 
     def _is_time(self, name: str, now_ms: int) -> bool:
+        """Return whether the interval `name` has passed; if so, the next one begins."""
         interval: int = getattr(self._intervals, name)
         if now_ms - self._done_ms[name] < interval:
             return False
@@ -128,6 +129,7 @@ class Maintenance:
         return Job(f"flush {log!r}", flush.run, partial(self._flushed, log, flush))
 
     def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
+        """Note the end of a flush in the log, unless the log is offline."""
         self._flushing.discard(id(log))
         if log.offline:
             return  # it was deleted meanwhile, so its folder has another name; or it has failed
@@ -200,6 +202,7 @@ class Maintenance:
         return jobs
 
     def _checkpoint(self, directory: LogDir, name: str) -> Job:
+        """Return a job that writes one checkpoint of the directory."""
         path = directory.path / name
         self._writing.add(path)
         work = directory.checkpoint_writer(name, self.lines(directory, name))
@@ -214,6 +217,7 @@ class Maintenance:
         return {key: offset for key, offset in offsets.items() if offset is not None}
 
     def _line(self, log: Log, name: str) -> int | None:
+        """Return the offset of a log for the checkpoint `name`; None for no line."""
         if name == RECOVERY_POINTS:
             return log.recovery_point
         if name == HIGH_WATERMARKS:

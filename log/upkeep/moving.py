@@ -289,6 +289,7 @@ class Moves:
             self.copies[key] = self._begin(key, source, directory)
 
     def _serve(self, key: TopicPartition, directory: LogDir, path: Path, config: LogConfig) -> None:
+        """Serve the copy as the log of its partition: rename its folder and load it."""
         dirs = self._dirs
         self._maintenance.make_place(directory, key)
         path = directory.rename_folder(path, log_dir.partition_folder(*key))

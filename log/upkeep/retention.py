@@ -54,6 +54,8 @@ def delete_expired_segments(log: Log, now_ms: int, high_watermark: int) -> int:
 
 
 def _before_log_start(log: Log) -> Callable[[Segment], bool]:
+    """Return a test of segments: are all of its records before the log start offset?"""
+
     def due(segment: Segment) -> bool:
         following = log.segments.after(segment)
         return following is not None and following.base_offset <= log.log_start_offset
@@ -70,6 +72,7 @@ def _beyond_size(log: Log) -> Callable[[Segment], bool]:
     excess = log.segments.size_bytes - limit if limit >= 0 else -1
 
     def due(segment: Segment) -> bool:
+        """Return whether the segment may go, and count its bytes as gone."""
         nonlocal excess
         if excess < segment.size_bytes or excess < 0:
             return False

@@ -121,6 +121,7 @@ class ClientInstances:
         return instance_id in self._instances
 
     def ask(self, client: TelemetryClient, now_ms: int) -> AssignedSubscription | ErrorCode:
+        """Return the client's subscription; THROTTLING_QUOTA_EXCEEDED if it asks too early."""
         instance = self._instance(client, now_ms)
         if not instance.may_ask(now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -41,6 +41,7 @@ class Subscription(NamedTuple):
         )
 
     def selects(self, attributes: Mapping[str, str | None]) -> bool:
+        """Return whether all of the client's attributes match the patterns."""
         for name, pattern in self.patterns.items():
             value = attributes[name]
             if value is None or not pattern.matches(value):

@@ -64,6 +64,7 @@ def ask(request: urllib.request.Request, tls: ssl.SSLContext | None = None) -> b
 
 
 def _answer(request: urllib.request.Request, tls: ssl.SSLContext | None) -> bytes:
+    """Return the body of the response; raises CannotFetch if it is too long."""
     with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=tls) as answer:
         data: bytes = answer.read(SIZE_BYTES_MAX + 1)
     if len(data) > SIZE_BYTES_MAX:

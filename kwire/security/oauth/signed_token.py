@@ -160,6 +160,7 @@ def _check_parties(claims: Mapping[str, Any], rules: SignedRules) -> None:
 
 
 def _check_scopes(claim: object) -> None:
+    """Raise BadToken if a scope is empty or occurs twice."""
     scopes = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     if not all(isinstance(scope, str) and scope.strip() for scope in scopes):
         raise BadToken("a scope of the token is empty")

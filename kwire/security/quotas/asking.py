@@ -62,6 +62,7 @@ class QuotaFilter:
             raise invalid(f"Unknown match type {match_type}")
 
     def matches(self, entity: Entity) -> bool:
+        """Return whether the entity has the wanted parts; with `strict`, no others."""
         if self._strict and len(entity) != len(self._exact) + len(self._any):
             return False
         if not self._any <= entity.keys():

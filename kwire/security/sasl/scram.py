@@ -210,6 +210,8 @@ class ScramClient:
         return b"n,," + self._bare.encode()
 
     def respond(self, token: bytes) -> bytes | None:
+        """Return the next message for the server's `token`; None after the last, which is
+        checked."""
         text = token.decode("utf-8", "replace")
         if self._signature is None:
             return self._prove(text)

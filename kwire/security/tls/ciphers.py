@@ -70,6 +70,7 @@ def choose(context: ssl.SSLContext, suites: Sequence[str]) -> None:
 
 
 def _refuse_only_1_3(context: ssl.SSLContext) -> None:
+    """Restrict the context to TLS 1.2; raises TlsError if only 1.3 is enabled."""
     if context.minimum_version == ssl.TLSVersion.TLSv1_3:
         raise TlsError(
             "ssl.cipher.suites has no suite of TLS 1.3, the only one of ssl.enabled.protocols"

@@ -159,6 +159,7 @@ def _named(common_name: str) -> x509.Name:
 
 
 def _alternative(host: str) -> x509.GeneralName:
+    """Return the host as a name for a certificate: an IP address or a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -114,6 +114,7 @@ def _trusted(store: StoreSource) -> list[x509.Certificate]:
 
 
 def _jks_identity(key: bytes, chain: tuple[bytes, ...], password: str) -> Identity:
+    """Return the decrypted key with its chain; raises TlsError."""
     plain = jks.decrypt_key(key, password)
     try:
         return Identity(load_der_private_key(plain, None), tuple(map(_certificate, chain)))

@@ -171,6 +171,7 @@ class ConnectionLimits:
                     self._came[key].append(time.monotonic())
 
     def remove(self, listener: str, address: str) -> None:
+        """Count a connection that has ended."""
         self._total -= 1
         self._by_listener[listener] -= 1
         self._by_address[address] -= 1

@@ -25,6 +25,10 @@ class MemoryPool:
         return self.limit_bytes > 0
 
     def _fits(self, size_bytes: int) -> bool:
+        """Return whether the request may be received now.
+
+        One request is always received, even if it is above the limit, or it would wait for ever.
+        """
         return (
             not self.limited
             or self.used_bytes == 0
@@ -55,6 +59,7 @@ class MemoryPool:
         self._grant()
 
     def _grant(self) -> None:
+        """Wake the requests that fit now, in the order of their arrival."""
         while self._waiting and self._fits(self._waiting[0][0]):
             waiting_bytes, event = self._waiting.popleft()
             self.used_bytes += waiting_bytes

@@ -103,6 +103,7 @@ class Outbox:
             self.keep(view[position:])
 
     def _put_region(self, region: Region) -> None:
+        """Add a file region: small ones in memory as bytes, others for `sendfile`."""
         size_bytes = region.size_bytes
         if size_bytes <= _READ_IN_MAX and region.is_resident(0, size_bytes):
             self.keep(region.read())

@@ -151,6 +151,7 @@ def _marks(options: TlsOptions) -> tuple[_Mark, ...]:
 
 
 def _mark(location: str | None) -> _Mark:
+    """Return what changes when the file is replaced: time, size and inode; None without a file."""
     try:
         status = Path(location or "").stat()
     except OSError:  # the file does not exist while it is replaced

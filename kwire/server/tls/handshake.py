@@ -98,6 +98,7 @@ class Handshakes:
             await push_all(transport)
 
     async def _step(self, step: Callable[[], None]) -> None:
+        """Compute one step in a thread, when its turn has come."""
         await self._take_turn()
         try:
             await trio.to_thread.run_sync(step, limiter=self._limiter)

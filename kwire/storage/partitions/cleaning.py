@@ -74,6 +74,7 @@ def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
 
 
 async def _stop_idle_workers(logs: LogManager, now_ms: int) -> None:
+    """Stop the cleaning processes that have had no task for a while."""
     if "cleaner" not in logs.__dict__:  # a cached property: the cleaner was never used
         return
     for worker in logs.cleaner.take_idle(now_ms):

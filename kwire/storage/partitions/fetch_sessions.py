@@ -271,6 +271,7 @@ class FetchSessions:
         return session_id
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """Note that the session is used now, for the choice of the one to displace."""
         sessions = self._sessions
         sessions[session.id] = sessions.pop(session.id)  # move to the end: most recently used
         session.used_ms = now_ms
@@ -317,7 +318,7 @@ def _ask(
     by_topic_id: bool,
     name_of: Callable[[bytes], str | None],
 ) -> None:
-    """Add the request's partitions to `targets`, and replace what was asked of those it has.
+    """Add the partitions of the request to `targets`; known ones get the new offset and limits.
 
     A partition that is named twice is read once, by its last entry.
     """

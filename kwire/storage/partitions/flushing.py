@@ -48,6 +48,7 @@ class Flusher:
             self._nursery.start_soon(self._flush, partition)
 
     async def _flush(self, partition: Partition) -> None:
+        """Flush the partition's log until no flush is due or the log is offline."""
         try:
             while partition.log.flush_due and not partition.log.offline:
                 await self._flush_once(partition)

@@ -76,6 +76,7 @@ class KraftMirror:
             self._append([kraft_records.encode(record, version)])
 
     def _append(self, values: Sequence[bytes]) -> None:
+        """Append the records to the KRaft metadata log. Raises OSError."""
         try:
             self._log.append(values, self._now_ms())
         except LogError as error:

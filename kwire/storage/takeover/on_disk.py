@@ -57,6 +57,7 @@ def strays(directories: list[LogDir]) -> Iterator[tuple[LogDir, Path, str, int]]
 
 
 def topic_id(directory: LogDir, path: Path) -> bytes | None:
+    """Return the topic id in a partition's folder; None without one, or if it is damaged."""
     try:
         return partition_metadata.read(directory.files, path)
     except CorruptFile as error:
@@ -65,6 +66,7 @@ def topic_id(directory: LogDir, path: Path) -> bytes | None:
 
 
 def by_topic(logs: LogManager) -> Mapping[str, Mapping[int, Log]]:
+    """Return the logs of each topic by partition."""
     by_topic: dict[str, dict[int, Log]] = {}
     for (topic, index), partition_log in logs.logs.items():
         by_topic.setdefault(topic, {})[index] = partition_log

@@ -97,7 +97,7 @@ class Stay:
         )
 
     def _kept(self, kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
-        """Return what kwire keeps of a resource's configs; None if they are not its business."""
+        """Return the configs of a resource that kwire keeps; None if it ignores the resource."""
         if kind == TOPIC_RESOURCE:
             return {key: text for key, text in configs.items() if key in TopicSettings.DEFINITIONS}
         if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):

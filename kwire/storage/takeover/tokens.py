@@ -50,6 +50,7 @@ def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetTok
 def _between(
     before: dict[str, DelegationToken], after: dict[str, DelegationToken]
 ) -> Iterator[SetToken]:
+    """Yield the changes that turn the tokens `before` into those `after`."""
     for token_id in sorted(before.keys() | after.keys()):
         if before.get(token_id) != after.get(token_id):
             yield SetToken(token_id, before.get(token_id), after.get(token_id))
