@@ -344,7 +344,11 @@ class RecordPrinting:
     _commit_due: float = 0.0
 
     def run(self) -> None:
-        """Raises ReaderGone or OutputFailed, and then commits nothing."""
+        """Prints records until Ctrl-C, `max_messages`, or the end of the partitions; then commits.
+
+        Raises ReaderGone or OutputFailed.  Then nothing is committed, since the last records may
+        not have been printed.
+        """
         self._commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
         try:
             while not (self.exit_at_end and self._is_at_end) and self.count != self.max_messages:

@@ -340,9 +340,10 @@ def run(
     turn: Turn | None = None,
     on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Load the configuration and serve.  Logs one message and exits if that is impossible.
+    """Loads the configuration and serves.  Logs one message and exits if that is impossible.
 
-    `turn` is that of kwire.server.server.run.  Nothing is logged before it has come.
+    The broker binds its ports when `turn` returns (see kwire.server.server.run).  Nothing is logged
+    before that.
     """
     from kwire.cluster.stores.contract import StoreError
     from kwire.log import LogDirError, LogDirLocked

@@ -284,6 +284,7 @@ class BrokerConnection:
         data = bytearray(size_bytes)
         view, filled = memoryview(data), 0
         while filled < size_bytes:
+            # A timeout of 0 would make the socket non-blocking, hence at least 1 ms.
             self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
             received = self._socket.recv_into(view[filled:])
             if received == 0:

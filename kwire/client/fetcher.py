@@ -64,6 +64,7 @@ class OffsetOutOfRange(BrokerRefused):
     """The partition does not have the requested offset."""
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
+        """`offset` is the requested offset, which the log of `partition` does not have."""
         self.partition = partition
         self.offset = offset
         code = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -74,6 +75,7 @@ class Fetcher:
     """Reads partitions from given offsets.  The caller keeps its positions."""
 
     def __init__(self, cluster: Cluster, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
+        """With READ_COMMITTED, records of open and aborted transactions are not returned."""
         self._cluster = cluster
         self._isolation = isolation
         self._in_flight: dict[BrokerConnection, dict[TopicPartition, int]] = {}

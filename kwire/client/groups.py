@@ -112,6 +112,8 @@ def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[BrokerConnect
     """
 
     def attempt() -> T:
+        """Calls `ask` once.  After an error the coordinator is looked up again, since it may have
+        moved."""
         try:
             return ask(cluster.coordinator(group_id))
         except (BrokerRefused, BrokerUnreachable):
@@ -200,6 +202,8 @@ def _describe_classic(connection: BrokerConnection, group_id: str) -> GroupDescr
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
+    """Returns the partitions in a member's assignment; none if it is not an assignment of
+    consumers."""
     if protocol_type != "consumer" or not assignment:
         return []  # Kafka Connect and others have their own formats
     from kwire.client.membership.subscription import read_assignment
@@ -270,6 +274,7 @@ def _describe_share(connection: BrokerConnection, group_id: str) -> GroupDescrip
 
 
 def _placed(assignment: Assignment | ShareAssignment) -> list[TopicPartition]:
+    """Returns the partitions of an assignment in a response."""
     return [
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions

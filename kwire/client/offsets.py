@@ -49,6 +49,7 @@ def list_offsets(
     offsets: dict[TopicPartition, OffsetAt] = {}
 
     def ask() -> None:
+        """Asks each leader once for the offsets that are still missing."""
         for leader, topics in cluster.by_leader(missing).items():
             reply = cluster.node(leader).call(_request(topics, missing, isolation))
             _take(cluster, reply, offsets)

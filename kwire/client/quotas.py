@@ -45,6 +45,7 @@ def describe_quotas(cluster: Cluster, entity: Entity) -> list[Quotas]:
     ]
 
     def ask() -> DescribeClientQuotasResponse:
+        """Sends the request once.  `strict=False` also selects entities with further parts."""
         reply: DescribeClientQuotasResponse = cluster.any().call(
             DescribeClientQuotasRequest(components, strict=False)
         )

@@ -112,10 +112,10 @@ class LoginConnection(Protocol):
     def address(self) -> str: ...
 
     def call(self, request: Any) -> Any:  # noqa: ANN401 - the response belongs to the request
-        """Raises ClientError."""
+        """Sends a request and returns its response.  Raises ClientError."""
 
     def version_for(self, request: Any) -> int:  # noqa: ANN401 - any request
-        """Raises UnsupportedRequest."""
+        """Returns the version in which a request is sent.  Raises UnsupportedRequest."""
 
 
 class ClientLogin:

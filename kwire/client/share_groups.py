@@ -98,6 +98,7 @@ def delete_share_offsets(cluster: Cluster, group_id: str, topics: Iterable[str])
     )
 
     def ask(connection: BrokerConnection) -> None:
+        """Sends the request once.  Raises BrokerRefused for the first topic that is refused."""
         reply = connection.call(request)
         check(reply.error_code, f"delete offsets of group {group_id}", reply.error_message)
         for topic in reply.responses:

@@ -158,6 +158,8 @@ class _Plan:
         self._lose(place, broker)
 
     def _replace(self, place: TopicPartition, source: int, target: int) -> None:
+        """Moves a replica from the broker `source` to `target`, at the same position in the replica
+        list."""
         now = self._replicas[place]
         now[now.index(source)] = target
         self._lose(place, source)
@@ -201,6 +203,7 @@ class _Plan:
         while (target := self._best_for_or_none(place)) is not None:
             in_rack = self._in_racks(place)
             fullest = max(self._replicas[place], key=lambda each: (in_rack[self._rack[each]], each))
+            # A move between racks that differ by one would only exchange their roles.
             if in_rack[self._rack[fullest]] - in_rack[self._rack[target]] < 2:
                 return
             self._replace(place, fullest, target)
@@ -255,6 +258,7 @@ class _Plan:
         even_out(self._leaders(places), may_lead_by_topic, lead, lambda each: each)
 
     def _leaders(self, places: Iterable[TopicPartition]) -> dict[int, Holding]:
+        """Returns the partitions that each broker leads as the preferred leader."""
         held = {each: Holding() for each in self._brokers}
         for place in places:
             first = self._replicas[place][0]
@@ -263,6 +267,7 @@ class _Plan:
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Returns the partitions by topic, sorted."""
     found: dict[str, list[TopicPartition]] = defaultdict(list)
     for place in sorted(places):
         found[place.topic].append(place)
@@ -325,6 +330,7 @@ def _steps_to_take(
     by_load = sorted(held, key=lambda each: (len(held[each]), rank(each), each))
     fewest = len(held[by_load[0]]) if by_load else 0
     for source in reversed(by_load):
+        # A move between brokers that differ by one would only exchange their roles.
         if len(held[source]) - fewest < 2:
             break
         if steps := _steps_from(source, by_load, held, may_go):
@@ -360,6 +366,7 @@ def _steps_from(
 
 
 def _steps_back(broker: int, came_by: Mapping[int, Step]) -> list[Step]:
+    """Returns the steps of the chain that leads to `broker`, the last step first."""
     steps = []
     while broker in came_by:
         steps.append(came_by[broker])

@@ -90,6 +90,8 @@ def from_each(
     """The result or error of `ask` for each broker.  All brokers are asked at the same time."""
 
     def attempt(node_id: int) -> T | ClientError:
+        """Returns what `ask` returns for one broker, or the error, so that other brokers' results
+        stay."""
         try:
             return ask(node_id, cluster.node(node_id, ROLE))
         except ClientError as error:

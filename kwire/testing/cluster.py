@@ -236,6 +236,7 @@ def cluster_view(port: int, host: str = HERE.address) -> ClusterView | None:
 def _receive_response(connection: socket.socket) -> bytes:
     """A whole response without its size; less if the broker closes the connection."""
     response = b""
+    # A response begins with its size in 4 bytes, which do not count in that size.
     while len(response) < 4 or len(response) < 4 + struct.unpack_from(">i", response)[0]:
         data = connection.recv(65536)
         if not data:

@@ -141,6 +141,7 @@ class Faults:
         return self._add(rules if isinstance(rules, list) else [rules])
 
     def _add(self, rules: Sequence[Mapping[str, Any]]) -> list[Fault]:
+        """Adds rules at the broker; returns a Fault for each."""
         numbers = self._control.post("/faults", rules)["rules"]
         return [
             Fault(self._control, number, rule) for number, rule in zip(numbers, rules, strict=True)

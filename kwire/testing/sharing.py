@@ -228,6 +228,8 @@ class SharedClusterProcess(Startable):
         self._wiring = self._make_wiring() if cuttable else None
 
     def _make_wiring(self) -> Wiring:
+        """Returns proxies between the brokers, and adds the listeners that use them to the
+        settings."""
         wiring = Wiring(self._pids)
         for broker_id, broker in self.brokers.items():
             listeners = wiring.listeners_of(broker_id, broker.port, broker.host.address)

@@ -72,7 +72,10 @@ class Snapshot(Removable):
         return self._description.ahead_ms
 
     def remove(self) -> None:
-        """Delete the snapshot; brokers that began with it keep their data.  SnapshotError."""
+        """Deletes the snapshot; brokers that began with it keep their data.
+
+        Raises SnapshotError.
+        """
         SnapshotFolder(self.path.parent).remove(self.path.name)
 
 

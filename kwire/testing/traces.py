@@ -66,6 +66,7 @@ class BrokerTrace(Trace):
     """The trace of one broker: the requests that it answers until `end`."""
 
     def __init__(self, control: ControlClient, request_filter: Mapping[str, Any]) -> None:
+        """Begins a trace of the requests that match at one broker.  Raises ControlError."""
         self._control = control
         self._number: int | None = control.post("/traces", request_filter)["trace"]
         self._events: list[Event] = []
@@ -87,6 +88,7 @@ class BrokerTrace(Trace):
         return list(self._events)
 
     def end(self) -> None:
+        """Reads the remaining events and ends the trace; does nothing if it has ended."""
         number = self._number
         if number is not None:
             _ = self.events  # fetches what was recorded since the last read

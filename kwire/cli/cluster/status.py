@@ -76,7 +76,7 @@ def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> No
 
 
 def _watched(cluster: Cluster, interval_s: float, as_json: bool) -> None:
-    """Until Ctrl-C; a cluster that does not answer is asked again."""
+    """Shows the health every `interval_s` seconds until Ctrl-C, also after a failed request."""
     from kwire.client.errors import ClientError
     from kwire.client.health import health_of
     from kwire.client.survey import survey

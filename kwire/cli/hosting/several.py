@@ -229,8 +229,8 @@ class ClusterProcesses:
         hosting: Hosting,
         secured: Secured | None = None,
     ) -> None:
-        """`folder` holds the data of all brokers, and `metadata` is the socket of the process that
-        stores the cluster's metadata.  Nothing is started yet."""
+        """`folder` holds the data of all brokers, and `metadata` is the path of the Unix
+        socket at which the holder serves the metadata.  Nothing is started yet."""
         self._configs = {config.node_id: config for config in configs}
         self._folder = folder
         self._metadata = metadata

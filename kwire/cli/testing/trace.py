@@ -174,7 +174,7 @@ class TracedBroker:
     """A trace at one broker, which the end of the `with` block removes."""
 
     def __init__(self, control: ControlClient, asked: Mapping[str, Any]) -> None:
-        """Raises ControlError."""
+        """Begins a trace at one broker; `asked` is its filter as JSON.  Raises ControlError."""
         self._control = control
         self._number = control.post("/traces", asked)["trace"]
         self._last = 0

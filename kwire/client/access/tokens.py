@@ -97,6 +97,7 @@ def describe_tokens(cluster: Cluster, owners: Sequence[str] = ()) -> list[Token]
     owner_names = [DescribeDelegationTokenOwner(*_parts(owner)) for owner in owners] or None
 
     def ask() -> DescribeDelegationTokenResponse:
+        """Sends the request once to any broker."""
         reply: DescribeDelegationTokenResponse = cluster.any().call(
             DescribeDelegationTokenRequest(owner_names)
         )
@@ -133,6 +134,7 @@ def renew_token(cluster: Cluster, token: Token, period_ms: int = BY_THE_BROKER) 
     """Let a token expire `period_ms` from now; returns its expiry time.  Raises BrokerRefused."""
 
     def ask() -> RenewDelegationTokenResponse:
+        """Sends the request once to the controller, which renews tokens."""
         reply: RenewDelegationTokenResponse = cluster.controller().call(
             RenewDelegationTokenRequest(token.hmac, period_ms)
         )
@@ -149,6 +151,7 @@ def expire_token(cluster: Cluster, token: Token, period_ms: int = BY_THE_BROKER)
     """
 
     def ask() -> ExpireDelegationTokenResponse:
+        """Sends the request once to the controller, which expires tokens."""
         reply: ExpireDelegationTokenResponse = cluster.controller().call(
             ExpireDelegationTokenRequest(token.hmac, period_ms)
         )

@@ -108,6 +108,8 @@ class GroupMembership:
         """Call `ask` again after retriable errors, with the coordinator looked up again."""
 
         def attempt() -> None:
+            """Calls `ask` once.  After an error the coordinator is looked up again, since it may
+            have moved."""
             try:
                 ask()
             except (BrokerRefused, BrokerUnreachable):

@@ -154,6 +154,8 @@ class ShareConsumer:
         ]
 
     def _session(self, leader: int) -> _Session:
+        """Returns the share session with a leader.  After a new connection the session begins anew,
+        since the leader ends a session together with its connection."""
         connection = self._cluster.node(leader, ROLE)
         session = self._sessions.get(leader)
         if session is None or session.connection is not connection:

@@ -77,9 +77,11 @@ def publication(
     file_size_bytes: int,
     oldest: float,
 ) -> State:
-    """The state with those pieces published that make a full file, or that wait since `oldest`.
+    """Returns the state in which the pieces that fill a file, or have waited since `oldest`, are
+    published.
 
-    Pieces that become one file are joined here already; that counts only with the state.
+    The pieces of one file are joined here.  Readers see the new files once the caller has stored
+    the returned state.
     """
     waiting: list[Piece] = []
     moves: list[Move] = []

@@ -59,6 +59,7 @@ class FetchedBatch(NamedTuple):
     @property
     def first_offset(self) -> int:
         """The first offset of the batch.  Headers of old formats have the last offset instead."""
+        # Format 2 of batches, since Kafka 0.11.
         if self.header.magic == 2:
             return self.header.base_offset
         return next((r.offset for r in records(self.data, self.position)), self.header.base_offset)
@@ -188,6 +189,7 @@ class Tally:
         """Decompresses a batch to measure the compression ratio of its codec, for the first few
         batches of each codec only."""
         ratio = self._ratios.setdefault(codec, _Ratio())
+        # Formats before magic 2 compress the records as messages, so sizes would not be comparable.
         is_wanted = ratio.looked < INFLATED_PER_CODEC and piece.header.magic == 2
         if codec == Compression.NONE or not is_wanted:
             return

@@ -31,6 +31,7 @@ def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
         return [plain(item) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
+        # Longer bytes would make a report unreadable: only their size and beginning are shown.
         return "0x" + data.hex() if len(data) <= 2000 else f"{len(data)} bytes 0x{data[:200].hex()}"
     return cast(Tree, value)
 
@@ -176,6 +177,8 @@ class Normaliser:
         return UUID.sub(lambda found: str(self._id("uuid", found[0])), text)
 
     def _bytes(self, data: bytes, where: str) -> Tree:
+        """Returns bytes as hexadecimal text, with `~` in place of the prefixes; record batches as
+        trees."""
         if where.endswith(".records"):
             return self._batches(data, where)
         for prefix in self._prefixes:

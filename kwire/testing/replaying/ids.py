@@ -153,6 +153,7 @@ class Ids:
             for pos, header in iter_batches(data):
                 batch = bytearray(data[pos : pos + header.size_bytes])
                 producer = self._known.get(("producer", header.producer_id))
+                # Only batches of format 2 (magic 2, Kafka 0.11 and later) have a producer id.
                 if producer is not None and header.magic == 2:
                     check_crc(data, pos, header)
                     scope = ("epoch", header.producer_id, header.producer_epoch)
@@ -175,6 +176,7 @@ def is_id(value: object) -> bool:
 
 
 def _topic_name(of: Struct) -> str | None:
+    """Returns the topic name in a structure of a message; None if it has none."""
     for name in ("name", "topic", "topic_name"):
         found = getattr(of, name, None)
         if isinstance(found, str) and found:
@@ -183,6 +185,7 @@ def _topic_name(of: Struct) -> str | None:
 
 
 def _partition(of: Struct) -> int | None:
+    """Returns the partition index in a structure of a message; None if it has none."""
     for name in ("partition", "partition_index", "index"):
         found = getattr(of, name, None)
         if isinstance(found, int):

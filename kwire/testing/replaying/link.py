@@ -117,6 +117,7 @@ def _read(frame: bytearray, recorded: Recorded) -> Message:
     api_key = recorded.request.API_KEY
     assert api_key is not None
     header, start = ResponseHeader.read(frame, response_header_version(api_key, recorded.version))
+    # In a request header, the correlation id follows the API key and version, 2 bytes each.
     if header.correlation_id != int.from_bytes(recorded.header[4:8], signed=True):
         raise DecodeError(f"it has the correlation id {header.correlation_id}")
     return read_response(frame, start, api_key, recorded.version)

@@ -123,6 +123,7 @@ def in_words(difference: Difference) -> str:
 
 
 def _shown(path: str, value: Tree) -> str:
+    """Returns a value as text for a report: errors by name, long values cut."""
     if path.endswith("error_code") and isinstance(value, int):
         return error_name(value)
     text = value if isinstance(value, str) and not path else json.dumps(value, ensure_ascii=False)

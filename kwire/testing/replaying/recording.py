@@ -172,6 +172,7 @@ def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _M
 
 
 def _api_key(name: str) -> ApiKey:
+    """Returns the API key by its name in Kafka's protocol.  Raises _Damaged for an unknown name."""
     for key in ApiKey:
         if name == API_NAMES[key]:
             return key
@@ -179,6 +180,7 @@ def _api_key(name: str) -> ApiKey:
 
 
 def _bytes(event: Mapping[str, Any], name: str) -> bytes:
+    """Decodes a field with base64.  Raises _Damaged if it is none."""
     try:
         return base64.b64decode(_field(event, name, str), validate=True)
     except (binascii.Error, ValueError) as problem:

@@ -89,6 +89,8 @@ def _topics_of(request: Message, answer: Message) -> Iterable[str]:
 
 
 def _fetch_states(probe: BrokerConnection, names: Iterable[str]) -> dict[str, TopicState]:
+    """Returns the state that one broker reports of each topic; GONE for topics that it does not
+    know."""
     wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
     answer = probe.call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
     return dict.fromkeys(names, GONE) | {

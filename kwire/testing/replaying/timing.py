@@ -83,6 +83,9 @@ class HeldTime(RealTime):
         self._now_ms = first_ms
 
     def before_sending(self, time_ms: int, others: list[BrokerConnection]) -> None:
+        """Advances the clocks to `time_ms`, the recorded time of a request.  While responses on
+        `others` are awaited, the clocks stay, and it only waits until the brokers have read the
+        requests."""
         if others:
             self._await_all_read()
         else:

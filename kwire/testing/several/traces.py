@@ -23,6 +23,7 @@ class JoinedTrace(Trace):
 
     @property
     def events(self) -> list[Event]:
+        """The events of all brokers so far, merged into one order."""
         for broker_id, trace in self._at.items():
             if broker_id not in self.lost:
                 self._read(broker_id, trace)
@@ -33,6 +34,7 @@ class JoinedTrace(Trace):
         return sum(trace.dropped for trace in self._at.values())
 
     def end(self) -> None:
+        """Reads the remaining events and ends the trace at each broker that still runs."""
         _ = self.events
         for broker_id, trace in self._at.items():
             if broker_id not in self.lost:

@@ -61,8 +61,8 @@ class ControlledFiles(Files):
     def pwrite(  # type: ignore[override]  # a plain function there
         self, fd: int, data: Buffer, pos: int
     ) -> int:
-        """Writes to a file as os.pwrite does, or raises the OSError that a rule injects.  A full
-        disk stores the first half of the data before it."""
+        """Writes to a file as os.pwrite does, or raises the OSError that a rule injects.  With a
+        full disk, the first half of the data is written before the error."""
         place = self._places.get(fd)
         action = self._decide(SystemCall.WRITE, place)
         if action is not None and place is not None:
@@ -90,6 +90,8 @@ class ControlledFiles(Files):
             _inject(action, place)
 
     def _decide(self, call: SystemCall, place: Place | None) -> DiskAction | None:
+        """Returns the fault to inject into a call, or None.  The lock is needed because log files
+        are also used by other threads."""
         if not self._faults or place is None:
             return None
         with self._deciding:

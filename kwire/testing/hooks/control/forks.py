@@ -99,6 +99,7 @@ class Forks:
         return await self._to_json(fork)
 
     def _check_limits(self, ports: ForkPorts) -> None:
+        """Raises SnapshotError if there are too many forks, or if a fork has one of the ports."""
         if len(self._forks) >= FORKS_MAX:
             raise SnapshotError(f"there are {FORKS_MAX} forks already: end one first")
         for fork in self._forks.values():
@@ -108,7 +109,10 @@ class Forks:
     async def _start_fork(
         self, snapshots: Snapshotting, name: str | None, path: Path | None, ports: ForkPorts
     ) -> RunningFork:
-        """Raises SnapshotError, OSError."""
+        """Starts a fork with the snapshot in `path`, or with the present contents if it is None.
+
+        Raises SnapshotError, OSError.
+        """
         number, config = next(self._numbers), snapshots.broker.config
         if self._forker is None or self._forker.is_closed:
             below = beside(Path(config.log_dirs[0])).parent

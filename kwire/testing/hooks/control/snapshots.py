@@ -126,7 +126,8 @@ class Snapshotting:
 
     def _write(self, broker: Broker, store: LocalStore, path: Path) -> None:
         """Writes a snapshot of the broker to `path`: a folder 0, 1, ... for each log directory, and
-        the description.  Must not be interrupted, so that all logs are of the same moment."""
+        the description.  It is one step of the event loop, so that all logs are of the same
+        moment."""
         targets = {log_dir: path / str(number) for number, log_dir in enumerate(self._log_dirs)}
         for target in targets.values():
             target.mkdir()

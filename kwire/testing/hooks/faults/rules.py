@@ -251,6 +251,8 @@ def _disk_rule(said: Mapping[str, Any]) -> FaultRule:
 
 
 def _operations(said: Mapping[str, Any], disk: DiskFault) -> frozenset[LogOperation]:
+    """Parses which log operations a rule about a disk affects; by default all, or for a full disk
+    those that need space."""
     if "on" not in said:
         return NEEDS_SPACE if disk is DiskFault.FULL else EVERYTHING
     names = said["on"] if isinstance(said["on"], list) else [said["on"]]
@@ -371,6 +373,7 @@ def _error(said: Mapping[str, Any]) -> ErrorCode | None:
 
 
 def _apis(said: Mapping[str, Any]) -> tuple[ApiKey, ...]:
+    """Parses the APIs of a rule: one name or number, or a list; empty for all APIs."""
     names = said.get("api", [])
     names = [names] if isinstance(names, str | int) else names
     if not isinstance(names, list):
@@ -403,6 +406,7 @@ def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN
 
 
 def _probability(said: Mapping[str, Any]) -> float:
+    """Returns the probability of a rule, by default 1.  Raises BadRule if it is not from 0 to 1."""
     value = said.get("probability", 1.0)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
@@ -410,6 +414,7 @@ def _probability(said: Mapping[str, Any]) -> float:
 
 
 def _flag(said: Mapping[str, Any], name: str) -> bool:
+    """Returns a boolean field, by default false.  Raises BadRule if it is another type."""
     value = said.get(name, False)
     if isinstance(value, bool):
         return value
@@ -417,6 +422,7 @@ def _flag(said: Mapping[str, Any], name: str) -> bool:
 
 
 def _text(said: Mapping[str, Any], name: str) -> str | None:
+    """Returns a text field, or None if it is missing.  Raises BadRule if it is another type."""
     value = said.get(name)
     if value is None or isinstance(value, str):
         return value

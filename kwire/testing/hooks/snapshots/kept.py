@@ -153,7 +153,10 @@ class SnapshotFolder:
         return self.folder / f".{name}"
 
     def remove(self, name: str) -> None:
-        """Delete a snapshot; segments that brokers share with it stay theirs.  SnapshotError."""
+        """Deletes a snapshot; brokers keep the segments that they share with it.
+
+        Raises SnapshotError.
+        """
         renamed = self.find(name).rename(self._unfinished(name))
         shutil.rmtree(renamed)
 

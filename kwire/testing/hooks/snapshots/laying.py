@@ -147,6 +147,7 @@ def finish(log_dir: Path) -> bool:
 
 
 def _lock_journal(lock: int, log_dir: Path) -> None:
+    """Locks the journal of a restore.  Raises SnapshotError if another process restores now."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

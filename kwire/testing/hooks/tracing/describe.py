@@ -40,6 +40,8 @@ def _hidden(message: Struct, name: str) -> str | None:
 
 
 def _is_secret(message: Struct, name: str) -> bool:
+    """Whether a field must not be shown: it is a secret, or the value of a config with a secret
+    name."""
     if name == "value":
         config_name = str(getattr(message, "name", "")).lower()
         return any(word in config_name for word in SECRET_WORDS)
@@ -71,6 +73,7 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field
         return error_name(value)
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
+        # A UUID has 16 bytes; ids of other lengths are shown as base64.
         is_id = len(data) == 16 and name.endswith(("_id", "_ids"))
         return uuid_text(data) if is_id else base64.b64encode(data).decode()
     return value
