@@ -106,12 +106,17 @@ class PartitionElection:
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
+        """Returns Kafka's error message for a partition that does not exist."""
         topic, index = self.topic_partition
         if topic in image.topics:
             return f"No such partition as {topic}-{index}"
         return f"No such topic as {topic}"
 
     def _is_needed(self, partition: PartitionImage) -> bool:
+        """Returns whether the partition's leader is not the one that is wanted.
+
+        A preferred election wants the first replica; an unclean one any live broker.
+        """
         if self._kind == PREFERRED:
             return partition.leader != partition.replicas[0]
         live = self._state.members.keys() - self._state.shutting_down
@@ -167,6 +172,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
     ]
 
     def reply() -> ControllerEffects:
+        """Returns the response, with the result of each partition."""
         results = [
             ReplicaElectionResult(topic.topic, list(_results(topic, of_topic, is_for_all)))
             for topic, of_topic in zip(topics, outcomes, strict=True)

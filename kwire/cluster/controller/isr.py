@@ -166,6 +166,7 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> C
         changes.append((topic.topic_id, of_topic))
 
     def reply() -> ControllerEffects:
+        """Returns the response, with the result of each partition."""
         answered = [
             ResponseTopicData(topic_id=topic_id, partitions=[each.answer() for each in of_topic])
             for topic_id, of_topic in changes

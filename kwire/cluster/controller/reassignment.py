@@ -197,6 +197,7 @@ class PartitionReassignment:
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
+        """Returns the error message for a partition that does not exist."""
         topic, index = self.topic_partition
         if topic in image.topics:
             return f"Unable to find partition {topic}:{index}."
@@ -288,6 +289,7 @@ def reassignments_requested(
     outcomes = [DecisionOutcome(each) for each in decisions]
 
     def reply() -> ControllerEffects:
+        """Replies with the partitions whose reassignment was refused."""
         pairs = zip(decisions, outcomes, strict=True)
         return ControllerEffects(
             reply=[each.topic_partition for each, outcome in pairs if outcome.refusal is not None]

@@ -132,6 +132,7 @@ def check_kind(kind: int) -> None:
 
 
 def _check_topic_name(name: str) -> None:
+    """Raises Refusal if the name is empty or not valid for a topic."""
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     reason = why_invalid(name)

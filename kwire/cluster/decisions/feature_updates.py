@@ -64,6 +64,7 @@ def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> st
 
 
 def _why_invalid(wanted: FeatureUpdate) -> str | None:
+    """Returns why the update is not valid in itself, whatever the cluster supports, or None."""
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if wanted.level < 0:
@@ -188,6 +189,7 @@ def _all_replicas_are_members(image: ClusterImage) -> bool:
 
 
 def _agreed(image: ClusterImage, levels: Mapping[str, int]) -> SetFeatures | None:
+    """Returns the change to these levels; None if they are set already."""
     features = image.features
     if features.agreed == levels:
         return None

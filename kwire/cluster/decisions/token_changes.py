@@ -113,6 +113,7 @@ class TokenRemoval:
     now_ms: int
 
     def __call__(self, image: ClusterImage) -> SetToken | None:
+        """Returns the removal; None if the token is gone or has not expired."""
         token = image.tokens.get(self.token_id)
         if token is None or not token.has_expired(self.now_ms):
             return None
@@ -127,6 +128,7 @@ def token_removals(image: ClusterImage, now_ms: int) -> Iterator[TokenRemoval]:
 
 
 def _existing_token(image: ClusterImage, token_id: str | None) -> DelegationToken:
+    """Returns the token.  Raises Refusal if it does not exist."""
     token = None if token_id is None else image.tokens.get(token_id)
     if token is None:
         raise Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)

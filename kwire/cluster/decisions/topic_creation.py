@@ -178,6 +178,8 @@ def creations(
     created: set[str] = set()
 
     def create(topic: NewTopic, image: ClusterImage) -> CreateTopic:
+        """Returns the creation of one topic of the request.  Raises Refusal."""
+        # The decision may be repeated, after a commit that conflicts.
         created.discard(topic.name)
         like = [other for other in image.names_like(topic.name) if other not in created]
         change = creation(image, settings.config, topic, like)
@@ -214,6 +216,7 @@ def internal_topic(settings: LiveSettings, name: str) -> Decision:
     assert name in INTERNAL_TOPICS or name == TELEMETRY_TOPIC, name
 
     def decide(image: ClusterImage) -> CreateTopic | None:
+        """Returns the creation; None if the topic exists.  Raises Refusal."""
         if name in image.topics:
             return None
         wanted = by_default(settings.config, name, len(image.brokers))

@@ -33,6 +33,7 @@ class TopicDeletion:
     refusal: Refusal | None = None
 
     def __call__(self, image: ClusterImage) -> DeleteTopic | None:
+        """Returns the deletion; None, with a refusal, if the topic is gone by now."""
         topic = image.topic_by_id(self.topic_id)
         if topic is None:
             self.refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)

@@ -161,6 +161,7 @@ class LoneMembership:
                 self._host_topic(topic, range(len(topic.partitions)))
 
     def _drop_topic(self, name: str) -> None:
+        """Removes all hosted partitions of a deleted topic."""
         self._hosted.absent = {key for key in self._hosted.absent if key[0] != name}
         self._known_at_start.discard(name)
         for index in list(self._hosted.by_topic.get(name, ())):

@@ -79,6 +79,7 @@ class PendingReply:
             self._answered.set()
 
     async def wait(self) -> Any:  # noqa: ANN401 - depends on the question
+        """Waits for the reply and returns it; raises the error if there is one instead."""
         await self._answered.wait()
         if self._error is not None:
             raise self._error
@@ -258,6 +259,7 @@ class Term:
             pending.answer(effects.reply)
 
     def _start(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Starts a task of this term: now, or once `run` has opened the nursery."""
         if self._nursery is None:
             self._unstarted.append(task)
         else:
@@ -299,6 +301,7 @@ class Term:
     # -- requests to brokers
 
     def _channel(self, broker_id: int) -> Channel:
+        """Returns the channel to a broker; creates and starts it at its first use."""
         channel = self._channels.get(broker_id)
         if channel is None:
             channel = self._channels[broker_id] = Channel(self)

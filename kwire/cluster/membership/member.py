@@ -280,6 +280,7 @@ class ClusterMember:
                 await self._resign()
 
     async def _resign(self) -> None:
+        """Resigns as the controller; then this broker may campaign again."""
         try:
             await self._store.resign()
         except StoreError as error:
@@ -360,6 +361,7 @@ class ClusterMember:
             await self._ask_for_topics(names)
 
     async def _ask_for_topics(self, names: Iterable[str]) -> None:
+        """Asks the controller to create topics with default settings."""
         brokers = len(self.image.brokers)
         wanted = [by_default(self._node.config, each, brokers) for each in names]
         for name, reason in (await self.ask_for_topics(wanted)).items():

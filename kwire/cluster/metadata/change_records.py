@@ -141,6 +141,7 @@ def _encode_entries(field: str, entries: tuple[AccessControlEntry, ...]) -> Json
 
 
 def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
+    """Returns a token as JSON, under the name `field`; an empty object for None."""
     if token is None:
         return {}
     principals: list[Any] = [token.owner, token.requester, token.renewers]
@@ -178,6 +179,7 @@ def _encode_broker(broker: BrokerImage) -> JsonObject:
 
 
 def _encode_features(features: FinalizedFeatures) -> JsonObject:
+    """Returns feature levels as JSON; `agreed` is left out until members have agreed."""
     encoded: JsonObject = {"epoch": features.epoch, "asked": dict(features.asked)}
     if features.agreed is not None:
         encoded["agreed"] = dict(features.agreed)
@@ -240,6 +242,7 @@ def _set_configs(record: JsonObject) -> Change:
 
 
 def _change_acls(record: JsonObject) -> Change:
+    """Decodes a change of access control entries; see `ChangeAcls`."""
     pattern = ResourcePattern(record["resource"], record["pattern"], record["name"])
     added = tuple(AccessControlEntry(*each) for each in record.get("added", ()))
     return ChangeAcls(
@@ -248,6 +251,7 @@ def _change_acls(record: JsonObject) -> Change:
 
 
 def _set_token(record: JsonObject) -> Change:
+    """Decodes a change of a delegation token; see `SetToken`."""
     token_id = record["id"]
     return SetToken(
         token_id, _token(token_id, record.get("expected")), _token(token_id, record.get("token"))
@@ -255,6 +259,7 @@ def _set_token(record: JsonObject) -> Change:
 
 
 def _token(token_id: str, record: list[Any] | None) -> DelegationToken | None:
+    """Returns the token in a list that `_encode_token` made; None for None."""
     if record is None:
         return None
     owner, requester, renewers, issue_ms, max_ms, expiry_ms = record
@@ -262,6 +267,7 @@ def _token(token_id: str, record: list[Any] | None) -> DelegationToken | None:
 
 
 def _register_broker(record: JsonObject) -> Change:
+    """Decodes the registration of a broker; see `RegisterBroker`."""
     endpoints = tuple(Endpoint(*each) for each in record["endpoints"])
     features = {name: (low, high) for name, (low, high) in record.get("features", {}).items()}
     return RegisterBroker(

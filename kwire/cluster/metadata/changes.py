@@ -65,6 +65,10 @@ class AddPartitions:
     partitions: tuple[PartitionImage, ...]
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the partitions.
+
+        Raises Conflict if the topic is gone or has not `first` partitions.
+        """
         topic = _expected_topic(image, self.topic, self.topic_id)
         if len(topic.partitions) != self.first:
             raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")
@@ -135,6 +139,10 @@ class SetConfigs:
     configs: Mapping[str, str]
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the configs.
+
+        Raises Conflict if the topic does not exist or the present configs are not `expected`.
+        """
         if self.resource == TOPIC_RESOURCE and self.name not in image.topics:
             raise Conflict(f"topic {self.name} does not exist")
         if image.configs_of(self.resource, self.name) != self.expected:
@@ -173,6 +181,10 @@ class SetController:
     controller_epoch: int = 0
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the new controller.
+
+        Raises Conflict if another broker is the controller, or in a later epoch.
+        """
         if image.controller_id != self.expected or image.controller_epoch > self.controller_epoch:
             raise Conflict(
                 f"the controller is {image.controller_id}, in epoch {image.controller_epoch}"
@@ -205,6 +217,10 @@ class ChangeAcls:
     removed: tuple[AccessControlEntry, ...] = ()
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the entries added and removed.
+
+        Raises Conflict if it has one to add already, or lacks one to remove.
+        """
         before = image.acls_on(self.pattern)
         if not before.isdisjoint(self.added) or not before.issuperset(self.removed):
             raise Conflict(f"the access control entries of {self.pattern} have changed")
@@ -233,6 +249,7 @@ class SetFeatures:
     features: FinalizedFeatures
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Returns the image with the features.  Raises Conflict if the epoch is not right."""
         epoch = image.features.epoch
         if epoch != self.expected_epoch or self.features.epoch <= epoch:
             raise Conflict(f"the features are those of epoch {epoch}")

@@ -242,6 +242,7 @@ def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
 
 
 def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    """Yields the changes of configs, without those of new topics."""
     for (resource, name), configs in delta.configs.items():
         is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
         if not is_new:  # CreateTopic carries the configs of a new topic

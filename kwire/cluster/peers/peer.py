@@ -217,6 +217,7 @@ class Peer:
         return client
 
     async def _inside(self, tls: PeerTls, client: socket.socket, host: str) -> TlsTransport:
+        """Returns TLS over a connected socket; closes the socket if the handshake fails."""
         try:
             return await tls.begin(client, host)
         except BaseException:  # also where it takes too long

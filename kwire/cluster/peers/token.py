@@ -69,6 +69,7 @@ class BrokerToken:
         return OAuthBearerClient(self._token)
 
     async def _fetch(self, now_ms: int) -> str:
+        """Gets a new token, in a thread.  Raises NoBrokerToken."""
         fetch = partial(token_of, self._properties, self._options, now_ms)
         try:
             return await trio.to_thread.run_sync(fetch, abandon_on_cancel=True)

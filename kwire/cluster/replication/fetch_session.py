@@ -103,6 +103,7 @@ def _by_topic(wanted: Mapping[Key, FetchPartition]) -> list[FetchTopic]:
 
 
 def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
+    """Returns partitions that leave the fetch session, grouped by topic."""
     topics: dict[tuple[str, bytes], ForgottenTopic] = {}
     for name, topic_id, index in keys:
         topic = topics.setdefault((name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id))

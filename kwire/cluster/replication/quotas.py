@@ -49,6 +49,7 @@ class ReplicationQuotas:
                 self._throttle(name)
 
     def _throttle(self, topic: str) -> None:
+        """Sets which replicas of a topic are throttled, from the topic's configs."""
         configs = self._host.image.configs_of(TOPIC_RESOURCE, topic)
         leading = configs.get("leader.replication.throttled.replicas", "")
         following = configs.get("follower.replication.throttled.replicas", "")

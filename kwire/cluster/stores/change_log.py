@@ -155,7 +155,9 @@ class ChangeLog:
 
 
 def _write_all(file: int, content: bytes) -> int:
+    """Writes all of `content`; returns its size in bytes.  Raises OSError."""
     left = memoryview(content)
+    # os.write may write only a part.
     while left:
         left = left[os.write(file, left) :]
     return len(content)

@@ -155,6 +155,7 @@ class LocalStore:
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:
+        """Returns the next `count` producer ids, once they are reserved on disk."""
         next_id = self._newest.next_producer_id
         first = max(next_id, FIRST_PRODUCER_ID)
         await self.commit([TakeProducerIds(next_id, first + count)])
@@ -188,6 +189,7 @@ class LocalStore:
             self._publish(commit)
 
     def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:
+        """Writes changes to the file; `ahead`, if set, notes them before and after."""
         if self.ahead is not None:
             self.ahead.note(changes, image)
         self._log.write(changes, image)
@@ -195,6 +197,7 @@ class LocalStore:
             self.ahead.noted()
 
     def _publish(self, commit: _Commit) -> None:
+        """Makes the image of a durable commit the present one, and calls the watchers."""
         before, self._image = self._image, commit.image
         commit.is_done = True
         delta = delta_of(before, commit.image, commit.changes)

@@ -73,6 +73,7 @@ class Coordinators:
 
     @property
     def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator, which is created at the first use."""
         if self._transactions is None:
             from kwire.coordinators.runtime.transactions import TransactionCoordinator
 
@@ -81,6 +82,7 @@ class Coordinators:
 
     @property
     def share(self) -> ShareCoordinator:
+        """The share coordinator, which is created at the first use."""
         if self._share is None:
             from kwire.coordinators.runtime.share import ShareCoordinator
 

@@ -450,6 +450,7 @@ class GroupCoordinator:
     # -- groups
 
     def delete_group(self, group_id: str) -> ErrorCode | Promise[ErrorCode]:
+        """DeleteGroups: deletes a group without members; returns NONE or the error."""
         return self.runtime.submit(
             self.partition_for(group_id),
             lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms),

@@ -227,6 +227,7 @@ class Shard(Driver[M]):
     # -- replies
 
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:
+        """Sends replies, once everything that was written before is committed."""
         if self._written_offset <= self.partition.high_watermark:
             for ticket, response in replies:
                 ticket.resolve(response)

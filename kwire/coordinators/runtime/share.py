@@ -91,6 +91,7 @@ class ShareCoordinator:
         )
 
     def read(self, key: ShareKey, leader_epoch: int) -> Reply:
+        """Returns the state to the leader in `leader_epoch`; fences earlier leaders."""
         return self._submit(
             key,
             "read share group state",
@@ -98,6 +99,7 @@ class ShareCoordinator:
         )
 
     def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
+        """Stores a change of a share partition's state."""
         return self._submit(
             key,
             "write share group state",
@@ -105,6 +107,7 @@ class ShareCoordinator:
         )
 
     def summary(self, key: ShareKey) -> Reply:
+        """Returns the state of a share partition for tools; fences nobody."""
         return self._submit(
             key,
             "read share group state summary",
@@ -112,6 +115,7 @@ class ShareCoordinator:
         )
 
     def delete(self, key: ShareKey) -> Reply:
+        """Removes the state of a share partition."""
         return self._submit(
             key,
             "delete share group state",

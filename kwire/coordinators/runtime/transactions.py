@@ -310,6 +310,7 @@ class TransactionCoordinator:
         return await answered(operation())
 
     async def _restock_producer_ids(self) -> None:
+        """Gets producer ids from the store if few are left."""
         try:
             await self._node.producer_ids.restock()
         except StoreError as error:

@@ -169,6 +169,7 @@ def _is_early(told: PartitionErrors) -> bool:
 def _verdict(
     proofs: dict[TopicPartition, Verification], told: PartitionErrors, support: VerificationSupport
 ) -> VerificationResult:
+    """Returns the result, with the error of each partition that the coordinator refused."""
     refused = {place: _client_error(error, support) for place, error in told.items() if error}
     return VerificationResult(proofs, refused)
 

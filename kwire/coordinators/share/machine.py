@@ -93,6 +93,7 @@ class ShareStateMachine:
     decode = staticmethod(decode)
 
     def apply(self, record: ShareStateRecord) -> None:
+        """Applies a record of the log to the state."""
         if isinstance(record, ShareStateSnapshot):
             self._apply_snapshot(record)
         elif record.value is not None:
@@ -147,6 +148,7 @@ class ShareStateMachine:
     def topics_deleted(
         self, topics: Iterable[tuple[str, bytes]], now_ms: int
     ) -> ShareStateEffects | None:
+        """Returns effects that remove the state of deleted topics; None if none."""
         deleted = {topic_id for _, topic_id in topics}
         records = [state_tombstone(key) for key in self._states if key.topic_id in deleted]
         return ShareStateEffects(records=[*records], atomic=False) if records else None
@@ -277,6 +279,7 @@ def _refused(ticket: Ticket, error: ErrorCode) -> ShareStateEffects:
 
 
 def _uninitialized(key: ShareKey, operation: str, ticket: Ticket) -> ShareStateEffects:
+    """Refuses an operation on a share partition that was not initialized."""
     message = f"{operation} operation on uninitialized share partition not allowed."
     if key.partition < 0:
         message = NEGATIVE_PARTITION

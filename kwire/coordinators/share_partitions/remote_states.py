@@ -187,6 +187,7 @@ class RemoteStates:
 
 
 def _message(form: RequestForm, group_id: str, requests: Sequence[ShareStateRequest]) -> Message:
+    """Returns one request about several share partitions of a group."""
     topics: dict[bytes, list[Any]] = {}
     for request in requests:
         topics.setdefault(request.key.topic_id, []).append(form.partition(request))

@@ -109,6 +109,7 @@ class StoreServer:
             self._departure.set()
 
     def _published(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Sends the changes of a new image to all members."""
         change_lines = [*_change_lines(image.version, [*changes_for(self.image, delta)])]
         self.image = image
         for member in self._members:

@@ -126,6 +126,7 @@ class SharedStore:
         await self._ask({"ask": "resign"})
 
     def close(self) -> None:
+        """Closes the connection; watchers and `on_event` are not called any more."""
         self._watchers.clear()
         self.on_event = None
         self._gone = True
@@ -224,6 +225,7 @@ class SharedStore:
             self.on_event(event)
 
     def _lost(self) -> None:
+        """Handles the end of the connection: waiting requests fail, SessionLost is reported."""
         was_open, self._gone = not self._gone, True
         for pending in self._pending.values():
             pending.answered.set()

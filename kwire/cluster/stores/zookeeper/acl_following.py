@@ -116,6 +116,10 @@ class AclFollower:
         store.publish(*with_acls(store.image, entries))
 
     def _not_decoded(self, path: str, problem: Exception) -> None:
+        """Handles a damaged access list: raises StoreError while loading, else logs it.
+
+        Without a previous list the broker would run without these rights, so it does not start.
+        """
         message = f"{path} in ZooKeeper cannot be decoded as an access control list: {problem!r}"
         if not self._is_loaded:
             raise StoreError(message)

@@ -124,6 +124,10 @@ def _entry(fields: dict[str, Any]) -> AccessControlEntry:
 
 
 def encode_change(pattern: ResourcePattern) -> bytes:
+    """Returns the content of a notification about a resource pattern.
+
+    That of a literal pattern has an older form than others, as in Kafka.
+    """
     kind = ResourceType(pattern.resource_type).name
     if pattern.pattern_type == PatternType.LITERAL:
         return f"{kind}:{pattern.name}".encode()

@@ -230,6 +230,7 @@ async def _tokens(session: ZooKeeperSession, image: ClusterImage) -> list[SetTok
 
 
 def _decoded(path: str, content: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
+    """Returns the decoded content of a znode.  Raises CannotAdopt if it is damaged."""
     try:
         return decode(content)
     except DAMAGED as problem:

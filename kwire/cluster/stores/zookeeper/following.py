@@ -257,6 +257,7 @@ class ZooKeeperFollower:
         self._store.publish(image, changes)
 
     async def _read_features(self) -> None:
+        """Publishes the features, if they have changed."""
         features = await reading.features(self._session)
         image = self._store.image
         if features.epoch != image.features.epoch or image.features.agreed is None:
@@ -341,6 +342,10 @@ class ZooKeeperFollower:
         return image, [*changes, *config_changes]
 
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicImage | None]:
+        """Returns topics as they are in ZooKeeper; gives ids to topics without one.
+
+        Raises Fenced if this broker is not the controller any more.
+        """
         store = self._store
         read = await reading.topics(self._session, names, store.versions)
         await reading.give_ids(self._session, read, store.versions, store.fence())
@@ -486,6 +491,7 @@ class ZooKeeperFollower:
         await self._remove([path for path, _ in notifications])
 
     async def _notifications(self, folder: str) -> list[tuple[str, bytes]]:
+        """Returns path and content of each notification; watches the folder."""
         names = await self._session.children(folder, watch=True)
         paths = [f"{folder}/{name}" for name in names]
         contents = await self._session.get_all(paths)
@@ -529,6 +535,7 @@ class ZooKeeperFollower:
             return  # everything is read again when the connection is back
 
     async def _unfenced(self, operations: Sequence[ZnodeOperation]) -> None:
+        """Makes a transaction that may fail, such as the removal of a notification."""
         try:
             await self._session.multi(operations)
         except (TransactionRefused, OutcomeUnknown) as problem:
@@ -536,6 +543,7 @@ class ZooKeeperFollower:
 
 
 def _places(path: str, content: bytes) -> tuple[Place, ...]:
+    """Returns the partitions that a notification or request names; none if it is damaged."""
     try:
         return znodes.decode_places(content)
     except (ValueError, TypeError, LookupError) as problem:

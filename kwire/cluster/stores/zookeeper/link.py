@@ -327,6 +327,7 @@ class KazooLink:
             await trio.to_thread.run_sync(self._stop, abandon_on_cancel=True)
 
     def _stop(self) -> None:
+        """Closes the client.  If that fails, ZooKeeper ends the session after its timeout."""
         try:
             self.client.stop()
             self.client.close()

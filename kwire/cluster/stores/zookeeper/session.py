@@ -137,6 +137,10 @@ class ZooKeeperSession:
         self._link.open()
 
     def _replace_link(self) -> KazooLink:
+        """Opens a new link and fails the requests of the present one.
+
+        Returns the former link, which the caller has to stop.
+        """
         link = self._link
         assert link is not None
         self._open()
@@ -169,6 +173,7 @@ class ZooKeeperSession:
             self._be(SessionState.NONE)
 
     def _be(self, state: SessionState) -> None:
+        """Sets the state, wakes the tasks that wait for a change, and reports it."""
         before, self.state = self.state, state
         changed, self._changed = self._changed, trio.Event()
         changed.set()
@@ -275,6 +280,10 @@ class ZooKeeperSession:
         return CheckVersion(self._root + path, version)
 
     def _acl(self, path: str) -> list[Any]:
+        """Returns the ZooKeeper access list for a new znode, as Kafka chooses it.
+
+        With zookeeper.set.acl only brokers write, and only they read znodes that have secrets.
+        """
         if not self._config.set_acl or path in _OPEN_PATHS:
             return [*OPEN_ACL_UNSAFE]
         if path.startswith(_SENSITIVE_PATHS):

@@ -129,6 +129,7 @@ class ZooKeeperStore:
                 self.close()
 
     async def _load(self) -> None:
+        """Reads all of the metadata that every broker needs (topics: only the controller)."""
         await reading.make_persistent_paths(self.session, self._config.access_paths)
         cluster_id = await reading.cluster_id(self.session)
         self._image = ClusterImage(cluster_id)
@@ -136,6 +137,7 @@ class ZooKeeperStore:
         self._loaded.set()
 
     def close(self) -> None:
+        """Ends the session; watchers and `on_event` are not called any more."""
         self._watchers.clear()
         self.on_event = None
         self.session.close()
@@ -505,6 +507,7 @@ class ZooKeeperStore:
         await self._follower.read_again(changes)
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
+        """Reads the configs of `keys` anew; returns the image that has them."""
         await self._loaded.wait()
         async with self._turn:
             found = await reading.configs_of(self.session, list(keys), self.versions)

@@ -55,6 +55,7 @@ _Key = TypeVar("_Key")
 
 
 def _put(versions: dict[_Key, int], key: _Key, version: int | None) -> None:
+    """Sets the version of a key; None removes the key."""
     if version is None:
         versions.pop(key, None)
     else:
@@ -307,6 +308,7 @@ class StepWriter:
         self._versions.note([noted])
 
     def _assignment(self, topic: TopicImage) -> ZnodeOperation:
+        """Returns the operation that writes a topic's replicas."""
         version = self._versions.topics[topic.name]
         self._note(topic.name, version + 1)
         path = znodes.topic_path(topic.name)
@@ -347,6 +349,10 @@ class StepWriter:
         return self._session.set_data(path, content, version)
 
     def _feature_change(self, expected_epoch: int, features: FinalizedFeatures) -> ZnodeOperation:
+        """Returns the operation that writes the features.
+
+        It creates /feature if the expected epoch is negative: then there is no such znode.
+        """
         path, content = znodes.FEATURE, znodes.encode_feature(features)
         if expected_epoch < 0:
             return self._session.create(path, content)

@@ -386,6 +386,7 @@ def decode_config_change(content: bytes) -> ResourceKey | None:
 
 
 def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
+    """Returns the content of /admin/reassign_partitions."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(ids)}
         for (topic, index), ids in replicas.items()
@@ -394,6 +395,10 @@ def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
 
 
 def decode_reassignments(content: bytes) -> dict[Place, tuple[int, ...]]:
+    """Returns the replicas that are requested for each partition.
+
+    Raises ValueError, TypeError, LookupError.
+    """
     return {
         (str(entry["topic"]), int(entry["partition"])): integers(entry["replicas"])
         for entry in _object(content)["partitions"]
@@ -430,6 +435,7 @@ def decode_next_producer_id(content: bytes | None) -> int:
 
 
 def _object(content: bytes | None) -> dict[str, Any]:
+    """Returns the JSON object in `content`.  Raises ValueError if there is none."""
     fields = parsed(content)
     if not isinstance(fields, dict):
         raise ValueError(f"{content!r} is not a JSON object")
