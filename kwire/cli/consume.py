@@ -266,6 +266,7 @@ def _positions(
 
 
 def _tell_assigned(assigned: list[TopicPartition]) -> None:
+    """Says which partitions the group assigns to this consumer."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in assigned:
         by_topic.setdefault(topic, []).append(partition)
@@ -280,6 +281,7 @@ def _printer(form: str, key_separator: str | None) -> Callable[[ConsumedRecord],
     shown = _safe_on_terminal if sys.stdout.isatty() else _as_it_is
 
     def text(record: ConsumedRecord) -> None:
+        """Prints the value of a record, after its key and the separator if that is set."""
         if between is not None:
             out.write(shown(record.key))
             out.write(between)

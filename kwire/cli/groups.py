@@ -169,6 +169,7 @@ def _tasks(tasks: Tasks | None) -> dict[str, str]:
 
 
 def _placed(partitions: list[TopicPartition]) -> str:
+    """Returns partitions as text, such as `orders:0-2 payments:1`."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)

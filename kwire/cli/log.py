@@ -163,6 +163,7 @@ def _decoded(record: Record, decoded: object | None) -> Entry:
 
 
 def _as_text(record: Record) -> Entry:
+    """Returns the key, value and headers of a record as text."""
     told = {"key": text_of(record.key), "value": text_of(record.value)}
     if record.headers:
         told["headers"] = ", ".join(f"{name}={text_of(value)}" for name, value in record.headers)

@@ -236,6 +236,8 @@ def _lines(
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of a file.  Raises BadLine for a line that is too long; it is not read to
+    its end."""
     while line := file.readline(LINE_SIZE_BYTES_MAX + 1):
         if len(line) > LINE_SIZE_BYTES_MAX:
             raise BadLine(f"a line of {file.name} is longer than {LINE_SIZE_BYTES_MAX:,} bytes")
@@ -270,6 +272,8 @@ def _lines_of_input(descriptor: int, on_pause: Callable[[], None]) -> Iterator[b
 
 
 def _read(descriptor: int) -> bytes:
+    """Reads from standard input.  An OSError gets its name, so that the message can say what
+    failed."""
     try:
         return os.read(descriptor, READ_SIZE_BYTES)
     except OSError as error:

@@ -108,6 +108,7 @@ def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noq
 
 
 def _shown(entity: Entity, kind: str) -> str:
+    """Returns a part of an entity for the table: its name, a word for the default, or nothing."""
     if kind not in entity:
         return ""
     name = entity[kind]

@@ -33,6 +33,7 @@ class _Repeated:
     __slots__ = ("count", "last", "logged", "since_s")
 
     def __init__(self, since_s: float) -> None:
+        """The first message of a window is logged at `since_s`, in seconds since 1970."""
         self.since_s = since_s
         self.logged = 1
         self.count = 0
@@ -43,6 +44,7 @@ class CollapsingHandler(logging.Handler):
     """Passes records on to `target`, and takes the time from the records."""
 
     def __init__(self, target: logging.Handler, logged_max: int = LOGGED_MAX) -> None:
+        """Of equal messages within a window, `logged_max` are passed to `target`."""
         super().__init__()
         self._target = target
         self._logged_max = logged_max
@@ -99,6 +101,7 @@ class CollapsingHandler(logging.Handler):
         self._target.flush()
 
     def close(self) -> None:
+        """Logs the counts of all open windows, then closes the handler."""
         for repeated in self._repeated.values():
             self._log_count(repeated)
         self._repeated.clear()

@@ -353,6 +353,8 @@ def run(
     control = controlled(hosting)
 
     def when_ready(broker: Broker) -> None:
+        """Logs that the broker is ready.  Calls `on_ready` only at the first start, not after a
+        restore."""
         log_ready(broker, container)
         if on_ready is not None and not ports:
             on_ready(broker)

@@ -40,6 +40,7 @@ class _Error(io.FileIO):
     """Standard error, which drops output that it cannot write."""
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]  # what a BufferedWriter hands on
+        """Writes to standard error.  An error is ignored, since there is no place to report it."""
         try:
             return super().write(data)
         except OSError:

@@ -74,6 +74,7 @@ class StepReporter:
     """Reports each batch of one query once, from the listener or from the query's progress."""
 
     def __init__(self, query: StreamingQuery, on_step: Callable[[Step], None]) -> None:
+        """Reports the micro-batches of `query` to `on_step`; `terminated` is set at its end."""
         self.query = query
         self.terminated = threading.Event()
         self._on_step = on_step

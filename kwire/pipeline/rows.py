@@ -139,6 +139,7 @@ class Reports:
         the record's offset in the target, or its error."""
 
         def report(error: KafkaError | None, message: Message) -> None:
+            """Stores the record's offset in the target topic, or why the broker refused it."""
             if error is not None:
                 self.refused[offset] = error
             else:

@@ -187,6 +187,8 @@ class TransactionalClient:
             del call  # as in `insist`
 
     def _send(self, position: int, metadata: str) -> None:
+        """Adds the position to the transaction, so that it is committed together with the
+        records."""
         from confluent_kafka import TopicPartition
 
         offsets = [TopicPartition(self.topic, self.partition, position, metadata)]

@@ -160,6 +160,7 @@ def _written(
     reasons: list[str] = []
 
     async def run() -> None:
+        """Runs the adoption; collects the result or the reasons why it failed."""
         try:
             found.append(await adopt(config, image, broker_id, dry_run=dry_run))
         except* (CannotAdopt, StoreError) as group:
@@ -172,6 +173,7 @@ def _written(
 
 
 def _sentences(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
+    """Yields the messages of all errors in a group, also in nested groups."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _sentences(error)

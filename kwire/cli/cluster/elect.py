@@ -101,6 +101,7 @@ def _wanting(
 
 
 def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
+    """Returns the leader of each partition; -1 for a partition without a leader."""
     from kwire.client.survey import all_topics, partitions_of
 
     states = partitions_of(all_topics(cluster))

@@ -140,6 +140,8 @@ def _lines(count: int) -> Callable[[Progress], None]:
     printed_at = time.monotonic()
 
     def print_line(progress: Progress) -> None:
+        """Prints the progress unless a line was printed shortly before.  The end of the moves is
+        not printed here."""
         nonlocal printed_at
         if progress.partitions_left and time.monotonic() - printed_at >= LINE_EVERY_S:
             printed_at = time.monotonic()

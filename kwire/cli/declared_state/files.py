@@ -85,6 +85,7 @@ def records_of(seed: Seed, folder: Path) -> Iterator[NewRecord]:
 
 
 def _record(line: str, where: str) -> NewRecord:
+    """Parses a record in JSON.  Raises DeclarationError with the place `where` if it is invalid."""
     try:
         return from_json(line.encode("utf-8", "surrogatepass"), keep_partition=True)
     except BadLine as problem:

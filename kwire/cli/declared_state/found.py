@@ -125,6 +125,7 @@ def _topic_configs(cluster: Cluster, names: list[str]) -> dict[str, dict[str, st
 
 
 def _described(cluster: Cluster, topics: Iterable[str]) -> list[DescribeConfigsResult]:
+    """Fetches all configs of the topics with one request, which is retried."""
     request = DescribeConfigsRequest(
         [DescribeConfigsResource(ConfigResourceKind.TOPIC, name, None) for name in topics]
     )
@@ -133,6 +134,7 @@ def _described(cluster: Cluster, topics: Iterable[str]) -> list[DescribeConfigsR
 
 
 def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str]:
+    """Returns the configs that are set on the resource itself, without defaults."""
     return {
         each.name: each.value
         for each in configs

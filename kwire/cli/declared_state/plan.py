@@ -190,6 +190,7 @@ class _Planning:
     """One comparison of the declared and the found state, which collects conflicts."""
 
     def __init__(self, declared: Declared, found: FoundState, prune: bool, passwords: bool) -> None:
+        """`prune` removes undeclared configs and quotas; `passwords` sets all passwords again."""
         self._declared = declared
         self._found = found
         self._prune = prune

@@ -156,6 +156,8 @@ class _Reading:
         sections = self.mapping(self._document.value, (), SECTIONS)
 
         def each(section: str, read: Callable[[object, Path], T]) -> dict[str, T] | None:
+            """Returns the entries of a section by name, each parsed by `read`; None if the section
+            is missing."""
             if section not in sections:
                 return None
             named = self.mapping(sections[section], (section,))
@@ -183,6 +185,7 @@ class _Reading:
         )
 
     def seeds(self, value: object, path: Path) -> tuple[Seed, ...]:
+        """Returns the records of a topic: one record or file, or a list of them."""
         if isinstance(value, Mapping):
             return (self.seed(value, path),)
         found = self.sequence(value, path)
@@ -328,6 +331,7 @@ class _Reading:
         return entity
 
     def rate(self, value: object, path: Path) -> float:
+        """Returns the rate of a quota; 0 after an error."""
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             return float(value)
         self.wrong(path, f"is to be a number from 0 on, not {_shown(value)}")

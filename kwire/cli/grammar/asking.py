@@ -31,6 +31,7 @@ def asking_options(*, old: Sequence[str] = ()) -> Callable[[C], C]:
     """
 
     def decorate(command: C) -> C:
+        """Adds the options to a command."""
         command = renamed_option("-y", "--yes", old=old, is_flag=True, help="Do not ask.")(command)
         return click.option(
             "--dry-run", is_flag=True, help="Show what would change, and change nothing."

@@ -46,6 +46,8 @@ class Commands(click.Group):
         return [*self.modules, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command of a present or former name.  Its module is imported only now, so
+        that other commands start quickly."""
         name = self.old.get(cmd_name, cmd_name)
         if name not in self.modules:
             return super().get_command(ctx, name)
@@ -67,6 +69,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands for --help from the summaries, without importing the
+        commands."""
         if not self.summaries:
             super().format_commands(ctx, formatter)
             return
@@ -75,6 +79,7 @@ class Commands(click.Group):
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
+    """Returns a hint for an unknown command: the nearest name, or all names if there are few."""
     from kwire.cli.text.suggestions import did_you_mean
 
     names = f": there are {', '.join(known)}" if len(known) <= LISTED_MAX else "."

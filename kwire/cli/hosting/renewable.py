@@ -80,6 +80,7 @@ class Waiting:
         self._hang_up()
 
     def _hears_word(self) -> bool:
+        """Waits until the broker serves or ends; returns whether it serves."""
         try:
             return self._line.recv(1) == WORD
         except ConnectionResetError:  # the broker ended before it read the word
@@ -133,6 +134,7 @@ class Renewable:
         return self.state()
 
     def _serves(self, broker: Waiting) -> bool:
+        """Has a waiting broker serve; returns False if it has ended instead."""
         self._pid = broker.pid
         serves = broker.serve()
         if not serves:

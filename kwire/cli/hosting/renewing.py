@@ -146,6 +146,7 @@ class Renewables:
     """The running and prepared brokers, by port."""
 
     def __init__(self, settings: Mapping[str, str], run: Run, developed: Developed) -> None:
+        """`settings` are those of the command line, and `run` runs a broker in a forked process."""
         self._settings = settings
         self._developed = developed
         self._forking = Forking(run, os.pipe(), set())
@@ -184,6 +185,8 @@ class Renewables:
         )
 
     def _settings_at(self, port: int) -> dict[str, str]:
+        """Returns the settings of the broker at `port`: the common ones, with that port in the
+        listeners."""
         first = next(iter(self._brokers))
         return {
             name: re.sub(rf":{first}\b", f":{port}", value) if name in LISTENING else value

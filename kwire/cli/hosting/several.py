@@ -275,6 +275,7 @@ class ClusterProcesses:
     # -- in the child processes
 
     def _fork(self, broker_id: int, work: Callable[[int], None]) -> None:
+        """Forks a child that does `work`.  It closes the pipe ends that only this process uses."""
         inherited = (*self._alive, self._ready[0], *self._signals)
         self._pids[broker_id] = fork(
             lambda: work(broker_id), f"broker {broker_id}", self._alive[0], inherited

@@ -47,6 +47,7 @@ def _live(title: str) -> Iterator[Callable[[Step], None]]:
         task = progress.add_task(title, total=None, how="waiting for records")
 
         def told(step: Step) -> None:
+            """Updates the progress bar with a micro-batch."""
             nonlocal records
             records += step.records
             progress.update(
@@ -63,6 +64,7 @@ def _lines(title: str) -> Callable[[Step], None]:
     told_at = float("-inf")
 
     def told(step: Step) -> None:
+        """Counts a micro-batch, and prints a line unless one was printed shortly before."""
         nonlocal records, told_at
         records += step.records
         if (now := time.monotonic()) - told_at >= EVERY_S:

@@ -60,6 +60,7 @@ def advance(control: ControlClient, duration: str, as_json: bool) -> None:
 
 
 def _tell(said: dict[str, int], *, as_json: bool) -> None:
+    """Prints the broker's time, and how far it is ahead of the real time."""
     if as_json:
         print_json(said)
         return

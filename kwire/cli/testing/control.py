@@ -27,6 +27,7 @@ def controlling(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True, help="Address of `kwire serve --control`; or $KWIRE_CONTROL.",
     )  # fmt: skip
     def run(*args: Any, address: str, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
+        """Runs the command with a client of the control.  A ControlError becomes a message."""
         try:
             return command(ControlClient(address), *args, **kwargs)
         except ControlError as error:

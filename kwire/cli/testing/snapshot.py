@@ -59,6 +59,7 @@ def of_data(command: Callable[..., R]) -> Callable[..., R]:
     )  # fmt: skip
     @controlling
     def run(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
+        """Runs the command.  A SnapshotError becomes a message."""
         try:
             return command(*args, **kwargs)
         except SnapshotError as problem:
@@ -165,6 +166,7 @@ def _check_of_one_broker(data: Path) -> None:
 
 
 def _is_restored(control: ControlClient, before: int) -> bool:
+    """Whether the broker was restored more than `before` times."""
     try:
         return bool(control.get("/snapshots")["restored"] > before)
     except ControlError:  # The broker is restarting.

@@ -110,6 +110,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _known(fields: Collection[str], known: Collection[str]) -> None:
+    """Raises BadLine, with the nearest known name, if a field of a record is unknown."""
     for name in fields:
         if name not in known:
             hint = did_you_mean(name, known) or f": there are {', '.join(known)}"
@@ -154,6 +155,7 @@ def _bytes_of(name: str, fields: dict[str, Any]) -> bytes | None:
 
 
 def _encoded(name: str, text: str) -> bytes:
+    """Returns a text as UTF-8.  JSON may have half a surrogate pair, which UTF-8 does not."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -168,6 +170,7 @@ def _timestamp_ms(fields: dict[str, Any]) -> int | None:
 
 
 def _number(name: str, fields: dict[str, Any], most: int) -> int | None:
+    """Returns a number from 0 to `most`, or None if the field is missing.  Raises BadLine."""
     value = fields.get(name)
     if value is None or (type(value) is int and 0 <= value <= most):  # It must not be a bool.
         return value
@@ -180,6 +183,7 @@ def text_parser(key_separator: str | None, null: str | None) -> Callable[[bytes]
     null_value = None if null is None else os.fsencode(null)
 
     def parse(line: bytes) -> NewRecord:
+        """Parses a line; a value equal to the text for null becomes null, that is, a tombstone."""
         record = from_text(line, divider)
         if null_value is not None and record.value == null_value:
             record.value = None

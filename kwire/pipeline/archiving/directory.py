@@ -118,6 +118,7 @@ class ArchiveDirectory:
     """The files of an archive; a kill during any method leaves the archive consistent."""
 
     def __init__(self, root: Path) -> None:
+        """Refers to the archive in the directory `root`, which need not exist yet."""
         self.root = root.absolute()
         self.hidden = self.root / HIDDEN
         self.pieces = self.hidden / "pieces"

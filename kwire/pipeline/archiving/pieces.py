@@ -67,6 +67,7 @@ class File:
     """A Parquet file that is being written, with the final columns and bounded row groups."""
 
     def __init__(self, path: str) -> None:
+        """Creates the file `path`."""
         self.path = path
         self.records = 0
         self.offsets: dict[int, list[int]] = {}

@@ -103,6 +103,7 @@ class Audit:
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     def __post_init__(self) -> None:
+        """Raises PipelineError if `batches` is none of BATCHES."""
         if self.batches not in BATCHES:
             raise PipelineError(
                 f"batches is {self.batches!r}, but must be one of {', '.join(BATCHES)}"

@@ -215,6 +215,7 @@ class Tally:
         )
 
     def _codec(self, codec: Compression) -> Codec:
+        """Returns the figures of a codec.  The ratio is None if no batch of it was decompressed."""
         ratio = self._ratios[codec]
         shown = ratio.plain_bytes / ratio.packed_bytes if ratio.packed_bytes else None
         batches, count, size_bytes = self._codecs[codec]

@@ -77,6 +77,7 @@ class AuditedCluster:
     """Describes the topics of one cluster with Kafka's admin client."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
+        """Creates a client of Kafka in Spark's Java process."""
         jvm: Any = _jvm(spark)
         self._jvm = jvm
         self._package = jvm.org.apache.kafka.clients.admin
@@ -175,6 +176,7 @@ def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's view of Java
 
 
 def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java objects
+    """Returns the client's properties as a Java map."""
     properties = jvm.java.util.HashMap()
     settings = TIMEOUTS | dict(kafka.properties) | {"bootstrap.servers": kafka.bootstrap}
     for name, value in settings.items():

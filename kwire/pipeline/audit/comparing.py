@@ -190,6 +190,7 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 def _records(
     spark: SparkSession, half: _Half, places: Sequence[tuple[int, int] | None]
 ) -> dict[tuple[int, int], ShownRecord]:
+    """Fetches the records at these places of one side; None stands for no record."""
     wanted = [place for place in places if place is not None]
     return look_up(spark, half.side.kafka, half.topic.name, wanted) if wanted else {}
 

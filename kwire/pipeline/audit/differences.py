@@ -147,6 +147,8 @@ def _unpaired(paired: DataFrame, by_partition: bool) -> DataFrame:
         return paired.where(is_single).withColumn("place", place)
 
     def anchored(side: str, other: str) -> DataFrame:
+        """Returns the records of one side without a partner.  Their place is the partition and the
+        number of earlier records with a partner, which is the same on both sides."""
         order = Window.partitionBy(f"{side}.partition").orderBy(f"{side}.rank")
         partners = f.sum(f.col(other).isNotNull().cast("long")).over(order)
         place = f.struct(f.col(f"{side}.partition").alias("in"), partners.alias("at"))

@@ -98,6 +98,7 @@ def _duplicates(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _fields(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields findings about records without the identity or the sequence field."""
     for kind, name in (("no-identity", options.identity), ("no-sequence", options.sequence)):
         if count := topic.sum(kind.replace("-", "_")):
             sentence = f"{many(count)} without {name}"
@@ -154,6 +155,7 @@ def _timestamps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _timestamp_types(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields a finding if the topic has both types of timestamps."""
     appended = topic.sum("append_times")
     if 0 < appended < topic.records:
         sentence = f"{many(appended)} with the broker's timestamp, the others with the producer's"
@@ -234,6 +236,7 @@ def _sizes(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _tombstones(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    """Yields a finding about tombstones in a topic that is not compacted."""
     count = topic.sum("tombstones")
     if count and "compact" not in topic.configs.get("cleanup.policy", ""):
         sentence = f"{many(count)} with a null value, which deletes nothing without compaction"

@@ -127,6 +127,7 @@ def _top_keys(axes: Axes, topic: TopicReport) -> None:
 
 
 def _whole_numbers(axes: Axes, which: str) -> None:
+    """Gives an axis ticks at whole numbers, with commas between thousands."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = axes.yaxis if which == "y" else axes.xaxis

@@ -192,6 +192,7 @@ def _time_is(limits: Thresholds, now_ms: int) -> Column:
 
 
 def _back_ms(order: WindowSpec) -> Column:
+    """Returns a column: by how many ms a timestamp is earlier than the last usual one before it."""
     from pyspark.sql import functions as f
 
     usual = f.when(f.col("time_is").isNull() | (f.col("time_is") == OLD), f.col("timestamp_ms"))

@@ -41,6 +41,7 @@ class DemoMember(ABC):
     library: str
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        """`positions` are the records that the member has received, in order."""
         self.bootstrap, self.topic, self.group = bootstrap, topic, group
         self.positions: list[Position] = []
         self.partitions: set[int] = set()

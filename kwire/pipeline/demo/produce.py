@@ -37,6 +37,7 @@ def produce(
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
+        """Counts an acknowledged record, or keeps its error."""
         nonlocal acknowledged
         if error is None:
             acknowledged += 1

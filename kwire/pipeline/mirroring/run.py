@@ -262,6 +262,8 @@ class Mirroring:
         )
 
     def _note_ends(self, ends: dict[str, dict[str, int]]) -> None:
+        """Stores up to which source offset each partition is mirrored.  An offset never goes
+        back."""
         for topic, partitions in ends.items():
             for number, offset in partitions.items():
                 partition = topic, int(number)

@@ -154,6 +154,7 @@ class TopicSync:
         return topics
 
     def _create(self, name: str, settings: dict[str, str]) -> None:
+        """Creates the target topic with as many partitions as the source topic."""
         target = self.options.rename(name)
         partitions, replication = self.mirrored[name].partitions, self.options.replication_factor
         if self.target.create_topic(target, partitions, settings, replication):

@@ -36,6 +36,8 @@ class Called:
         self.error: BaseException | None = None
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
+        """Calls the function with the rows of a micro-batch.  The error is kept, since Spark
+        replaces it by an error of its own."""
         try:
             self._function(rows, batch)
         except BaseException as error:

@@ -79,6 +79,8 @@ class SideBySide:
     """The writers of one task's partitions."""
 
     def __init__(self, writer: PacedWriter, plan: WritePlan) -> None:
+        """Writes all partitions of one Spark task in turn, in the order in which records are
+        due."""
         self.writer = writer
         self.plan = plan
         self._partitions: dict[tuple[str, int], PartitionWriter] = {}
