@@ -285,6 +285,7 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
     One metrics payload of at most `payload_bytes_max` bytes, plus the batch around it, must fit in
     a batch.
     """
+    # max.message.bytes is a signed 32-bit number.
     size_bytes = min(payload_bytes_max + _BATCH_OVERHEAD_BYTES, 2**31 - 1)
     return {
         "cleanup.policy": "delete",

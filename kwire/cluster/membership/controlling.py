@@ -135,6 +135,7 @@ class Term:
         """Tasks that start when `run` opens the nursery."""
         self._pending_replies: set[PendingReply] = set()
         self.is_over = False
+        # The start creates one object or more per partition, none of which is garbage.
         with collector_paused():
             first_effects = self.machine.start()
         self._carry_out(first_effects)

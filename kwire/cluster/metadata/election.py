@@ -188,6 +188,7 @@ def state_by_disk(state: PartitionImage, node_id: int, *, offline: bool) -> Part
         wanted = replace(state, leader=NO_LEADER, isr=(), offline=(node_id,))
     if wanted == state:
         return state
+    # A new leader, or none, begins a new leader epoch.
     elected = wanted.leader != state.leader
     return replace(
         wanted,

@@ -31,6 +31,7 @@ class PersistentMap(Mapping[K, V]):
         empty: dict[K, V] = {}
         buckets = [empty] * _BUCKETS  # shared by all empty buckets; never changed
         for key, value in entries:
+            # The lowest bits of the hash choose the bucket.
             at = hash(key) & _MASK
             if buckets[at] is empty:
                 buckets[at] = {}

@@ -220,6 +220,7 @@ class MarkerSender:
             self._complete(job)
             return
         job.pending, job.remaining = iter(job.failed), len(job.failed)
+        # 1 stands for `pending`, which is not exhausted any more.
         job.failed, job.unsettled = [], 1
         self._timers.after(job.retry_ms, partial(self._enqueue, job))
         job.retry_ms = min(2 * job.retry_ms, RETRY_MS_MAX)

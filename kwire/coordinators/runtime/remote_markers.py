@@ -57,6 +57,8 @@ class RemoteMarkers:
         self._timeout_ms = request_timeout_ms + GRACE_MS
         self._gathering: RequestBatcher[RemoteMarker] = RequestBatcher(
             nursery,
+            # Different markers of one producer id never share a request: its response has one
+            # result for the producer id and partition.
             lambda item: (item.marker.producer_id, item.marker),
             self._send,
             items_max=PARTITIONS_MAX,

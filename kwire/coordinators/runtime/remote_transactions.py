@@ -70,6 +70,8 @@ class RemoteTransactions:
         self._peers = peers
         self._gathering: RequestBatcher[PartitionsQuery] = RequestBatcher(
             nursery,
+            # Two queries about one transactional id never share a request: its response has one
+            # result for the id.
             lambda query: (query.transactional_id, id(query)),
             self._send,
             items_max=TRANSACTIONS_MAX,

@@ -88,8 +88,8 @@ def verify(
 ) -> VerificationResult | Awaitable[VerificationResult]:
     """Verifies that the producer's transaction includes each partition of `sequences`.
 
-    The values of `sequences` are the base sequences of the batches.  Returns a promise if the
-    coordinator has to be asked.
+    The values of `sequences` are the base sequences of the batches.  The result is awaitable if
+    the coordinator cannot answer at once.
     """
     adds = support is VerificationSupport.ADDED
     proofs: dict[TopicPartition, Verification] = {}

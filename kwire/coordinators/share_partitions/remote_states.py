@@ -143,6 +143,8 @@ class RemoteStates:
         self._peers = peers
         self._gathering: RequestBatcher[PendingRequest] = RequestBatcher(
             nursery,
+            # Two requests about one share partition never share a message: its response has one
+            # result for the partition.
             lambda pending: (pending[0].key, id(pending)),
             self._send,
             items_max=PARTITIONS_MAX,

@@ -417,6 +417,7 @@ class ZooKeeperStore:
                 if conflict is None:
                     return self._image
                 made += conflict.made
+                # The change conflicts with the image that was read again: more tries cannot help.
                 if possible(self._image, changes[made:], self.is_controller)[1] is not None:
                     break
             raise Conflict(str(conflict), made)
@@ -482,6 +483,8 @@ class ZooKeeperStore:
             try:
                 await self.session.multi(step.operations)
             except OutcomeUnknown:
+                # The transaction may have been made although its reply was lost: making it twice
+                # would fail.
                 if await self.session.was_made(step.operations):
                     return
                 continue
