@@ -315,6 +315,7 @@ class ApacheKafka(Startable):
             raise ApacheKafkaError(f"format failed:\n{done.stdout}{done.stderr}")
 
     def _write_properties(self) -> Path:
+        """Write the node's settings and return the path of the file."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]

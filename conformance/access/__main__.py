@@ -35,6 +35,7 @@ def _scenes(directory: Path) -> str:
 
 
 def _brokers(directory: Path) -> str:
+    """Return the text of the responses to brokers, from Apache Kafka with a ZooKeeper."""
     with (
         ZooKeeperProcess(directory / "zookeeper", jars=libs(ZOOKEEPER_VERSION)) as zookeeper,
         apache_on_zookeeper(directory / "broker", zookeeper.connect("/access")) as (plain, sasl),

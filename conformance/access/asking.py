@@ -70,6 +70,7 @@ def _message(outcome: Outcome) -> Response:
 def ask(
     peer: ClientConnection, message: Message, version: int, *, answered: bool = True
 ) -> Outcome:
+    """Send a request and return its outcome; a request that is not answered has one too."""
     assert message.API_KEY is not None
     peer.send(message.API_KEY, version, message.encode(version), answered=answered)
     return peer.receive()
@@ -117,6 +118,7 @@ def create_token(plain: Address, sasl: Address) -> None:
 
 
 def _is_ready(peer: ClientConnection, key_type: int, key: str, name: str, topic_id: bytes) -> bool:
+    """Return whether the coordinator of this key exists and answers the request."""
     reply = ask(peer, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
     if _message(reply).coordinators[0].error_code:
         return False

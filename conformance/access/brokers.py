@@ -116,6 +116,7 @@ def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address
 
 
 def _wait_until_controller(port: int) -> None:
+    """Wait until the broker is the controller; fail after READY_TIMEOUT_S seconds."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while agreed_controller([cluster_view(port)], frozenset({BROKER_ID})) is None:
         assert time.monotonic() < deadline, "the broker does not become the controller"

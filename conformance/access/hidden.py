@@ -57,6 +57,7 @@ class _Ids:
         return of.DeleteTopicsRequest(topics, timeout_ms=10_000)
 
     def messages(self) -> Iterator[tuple[str, int, Message]]:
+        """Yield the name, version and message of each request with topic ids."""
         for name, versions in _REQUESTED_VERSIONS.items():
             of = MessageClasses(name, b"")
             for version in versions:

@@ -72,6 +72,7 @@ def _versions(key: ApiKey) -> list[int]:
 
 
 def request_of(name: str, version: int, topic_id: bytes) -> Message:
+    """Return the access request of an API key, given by its lowercase name."""
     module = cases_module(ApiKey[name.upper()])
     assert module is not None, name
     message: Message = module.access_request(version, topic_id)

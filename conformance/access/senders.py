@@ -49,6 +49,7 @@ class UserRight:
         return f"{WORDS[self.resource_type]}-{self.operation}"
 
     def acl(self) -> AclCreation:
+        """Return the rule that gives the user this right, from any host."""
         name = NAMES.get(self.resource_type, "*")
         operation = OPERATIONS[self.operation]
         return AclCreation(

@@ -60,6 +60,7 @@ def _list_offsets(of: MessageClasses, version: int) -> AnyRequest:
 
 
 def _metadata(of: MessageClasses, version: int) -> AnyRequest:
+    """Return a Metadata request that never creates a topic where the version can say so."""
     request = of.MetadataRequest([of.MetadataRequestTopic(name=name) for name in NAMES])
     request.allow_auto_topic_creation = version < 4
     request.include_topic_authorized_operations = version >= 8
@@ -84,6 +85,7 @@ def _offset_fetch(of: MessageClasses, version: int) -> AnyRequest:
 
 
 def _offset_fetch_of_all(of: MessageClasses, version: int) -> AnyRequest:
+    """Return a request for all offsets; before version 8 it has one group only."""
     if version < 8:
         return of.OffsetFetchRequest("open", None)
     return of.OffsetFetchRequest(
@@ -92,6 +94,7 @@ def _offset_fetch_of_all(of: MessageClasses, version: int) -> AnyRequest:
 
 
 def _offset_fetch_of_groups(of: MessageClasses, version: int) -> AnyRequest:
+    """Return a request for the offsets of each topic in each group."""
     topics = [of.OffsetFetchRequestTopics(name, partition_indexes=[0]) for name in NAMES]
     return of.OffsetFetchRequest(
         groups=[of.OffsetFetchRequestGroup(name, topics=topics) for name in NAMES]
@@ -154,6 +157,7 @@ def _describe_configs(of: MessageClasses, version: int) -> AnyRequest:
 
 
 def _alter_configs(of: MessageClasses, version: int) -> AnyRequest:
+    """Return a validation of empty changes; old and incremental requests share the form."""
     kinds = [(kind, name) for kind in (_TOPIC, _GROUP) for name in NEW]
     wanted = [of.AlterConfigsResource(kind, name, []) for kind, name in (*kinds, (_BROKER, "1"))]
     kind = getattr(of, of.name.title().replace("_", "") + "Request")
@@ -243,6 +247,7 @@ def prepare(stage: AccessStage) -> None:
 
 
 def requests() -> Iterator[tuple[str, int, Message]]:
+    """Yield the title, version and message of each request."""
     for title, (make, first, last) in REQUESTS.items():
         of = MessageClasses(title.partition(":")[0], b"")
         for version in range(first, last + 1):

@@ -164,6 +164,7 @@ def _member(stage: AccessStage) -> SceneAnswers:
 
 
 def _commit(generation: int, member: str) -> OffsetCommitRequest:
+    """Return a commit of both topics by this member of the group `members`."""
     partition = OffsetCommitRequestPartition(0, 0, committed_metadata="")
     topics = [
         OffsetCommitRequestTopic(name, partitions=[partition]) for name in (KEPT_TOPIC, LOST_TOPIC)
@@ -238,5 +239,6 @@ def _transaction(stage: AccessStage) -> SceneAnswers:
 def _answers(
     stage: AccessStage, requests: list[tuple[str, Message, int]], who: str
 ) -> SceneAnswers:
+    """Yield what the responses to these requests of the reader say about access."""
     for name, message, version in requests:
         yield f"{name} v{version} of {who}", access_lines(stage.ask(READER, message, version))

@@ -86,6 +86,7 @@ class CompactionBench:
             raise frames.RequestFailed(f"{self.name}: CreateTopics gave error code {error}")
 
     def fill(self, topic: str, size_bytes: int) -> None:
+        """Create a topic whose log may not be cleaned yet, and write `size_bytes` to it."""
         self.create(topic, TOPIC_CONFIGS)
         with load.connect(self.address) as sock:
             for batch in batches(size_bytes):
@@ -102,6 +103,7 @@ class CompactionBench:
         return int(offsets.get(f"{topic} 0", 0))
 
     def allow_cleaning(self, topic: str) -> None:
+        """Let the cleaner begin, by a ratio of dirty bytes that the log exceeds."""
         entry = ConfigEntry(
             "min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET
         )

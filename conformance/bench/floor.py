@@ -40,6 +40,7 @@ def uvarint(data: memoryview, pos: int) -> tuple[int, int]:
 
 
 def encode_uvarint(value: int) -> bytes:
+    """Return the value as unsigned varint: 7 bits in a byte, lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -132,6 +132,7 @@ def percentile(ordered: list[int], share: float) -> float:
 
 
 def _sample(count: int, elapsed_ns: int, size_bytes: int, latencies_ns: list[int]) -> Sample:
+    """Return the sample, with p50 and p99 in microseconds if latencies were measured."""
     if not latencies_ns:
         return Sample(count, elapsed_ns / 1e9, size_bytes)
     ordered = sorted(latencies_ns)

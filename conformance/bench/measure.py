@@ -197,6 +197,7 @@ class Bench:
         return all_rows
 
     def memory_after_load(self, brokers: Sequence[BenchBroker]) -> list[Series]:
+        """Return the memory of running brokers; a broker without a figure is left out."""
         series = Series("memory", "memory", startup.AFTER_LOAD, None)
         for broker in brokers:
             if (size := broker.rss_mb()) is not None:

@@ -157,6 +157,7 @@ def measure(broker: BenchBroker, quota: int, seconds: int, number: int) -> Figur
     load.produce(broker.address, large, frames.batch(1, 100), WARM_S)
 
     def others(turn: float) -> tuple[float, float]:
+        """Return p50 and p99 of another client's requests, in microseconds."""
         sample = load.produce(broker.address, tiny, frames.batch(1, 100), turn)
         assert sample.p50_us is not None
         assert sample.p99_us is not None

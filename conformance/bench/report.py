@@ -64,6 +64,7 @@ def _value(series: Series, broker: str) -> str:
 
 
 def _ratios(ratios: Sequence[float]) -> str:
+    """Return the median ratio with its range; "" without ratios."""
     if not ratios:
         return ""
     spread = f" ({min(ratios):.2f}-{max(ratios):.2f})" if len(ratios) > 1 else ""
@@ -105,6 +106,7 @@ def markdown(
 
 
 def _section_text(section: Section, peer: str) -> str:
+    """Return a section in Markdown; numbers are aligned to the right."""
     names = columns(peer)
     lines = [f"## {section.heading}", "", section.note, ""]
     lines += [_line(names), _line(["---"] * 2 + ["---:"] * (len(names) - 2))]

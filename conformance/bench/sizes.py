@@ -134,6 +134,7 @@ def ms_since(began_ns: int) -> float:
 
 
 def wait_for(is_so: Callable[[], bool], what: str) -> None:
+    """Wait until `is_so`; raise RequestFailed after PATIENCE_S seconds."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > deadline:

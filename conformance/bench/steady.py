@@ -158,6 +158,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def name_of(pid: int) -> str:
+    """Return the name of a process, or "" if it has ended."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except GONE:

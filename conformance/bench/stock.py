@@ -118,6 +118,7 @@ class JavaPerformance(Stock):
         return {"produced": float(rates[-1]), "consumed": float(table[-1]["fetch.nMsg.sec"])}
 
     def _run(self, tool: str, arguments: list[str]) -> str:
+        """Return the output of a performance tool; raise RequestFailed if it fails."""
         command = apache_kafka.command(f"org.apache.kafka.tools.{tool}", arguments, jvm=JAVA_HEAP)
         done = subprocess.run(command, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S)
         if done.returncode:

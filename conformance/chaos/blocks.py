@@ -151,6 +151,7 @@ class BlockResults:
         self._blocks.add((seeds.start, len(seeds)))
 
     def _append(self, line: RoundLine | BlockLine) -> None:
+        """Append a line and write it to disk, so that an interrupted run keeps it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
             file.write(json.dumps(asdict(line)) + "\n")

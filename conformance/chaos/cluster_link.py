@@ -129,6 +129,7 @@ class ClusterLink(Link):
         raise Refused("NO_BROKER") from refused
 
     def _address_of(self, node_id: int) -> Address:
+        """Return the address of a broker; raise Refused if the metadata lack it."""
         for broker in self._current_metadata().brokers:
             if broker.node_id == node_id:
                 return (broker.host, broker.port)

@@ -95,6 +95,7 @@ def disk_at(directory: Path) -> Iterator[Disk]:
 
 
 def _succeeds(command: list[str]) -> bool:
+    """Return whether the command exists and exits with status 0."""
     try:
         return subprocess.run(command, capture_output=True).returncode == 0
     except FileNotFoundError:

@@ -74,6 +74,7 @@ class BrokerNemesis:
         return None
 
     def _pause(self, fault: BrokerFault) -> Value | None:
+        """Pause the broker for the time of the fault; return None, for it cannot have ended."""
         self._subject.pause()
         time.sleep(fault.duration_s)
         self._subject.resume()

@@ -115,6 +115,7 @@ def _join_events(begin: Event, end: Event | None) -> HistoryOperation:
 
 
 def _events_in(path: Path) -> Iterator[Event]:
+    """Yield the events of a file; the last line is left out if it is incomplete."""
     with path.open() as lines:
         for line in lines:
             if line.endswith("\n"):
@@ -160,6 +161,7 @@ class Recorder:
         self.end(self.invoke(process, f, **value), Type.OK)
 
     def _record(self, event: Event) -> Event:
+        """Keep an event and write it to the file; several threads may record."""
         with self._lock:
             self._events.append(event)
             self._file.write(event.line() + "\n")

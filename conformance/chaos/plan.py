@@ -127,6 +127,7 @@ def draw(seed: int, kinds: Sequence[BrokerFaultKind], workloads: Sequence[str]) 
 def _faults(
     rng: random.Random, load_s: float, kinds: Sequence[BrokerFaultKind]
 ) -> tuple[BrokerFault, ...]:
+    """Return 1 to FAULTS_MAX faults, one after the other, spread over the load."""
     count = rng.randint(1, FAULTS_MAX)
     return tuple(_fault(rng, load_s / (count + 1), rng.choice(kinds)) for _ in range(count))
 

@@ -91,6 +91,7 @@ def _create_directory(directory: Path) -> Path:
 def _verdict(
     plan: BrokerPlan, disk: str, history: History, workload: Workload, seconds: float
 ) -> RoundVerdict:
+    """Return the violations of the history and the numbers of its operations."""
     outcomes = [operation.ok for operation in history.all_operations()]
     found_violations = violations(history, workload.checks)
     return RoundVerdict(plan, disk, len(outcomes), outcomes.count(False), seconds, found_violations)
@@ -153,6 +154,7 @@ def run_clients(clients: list[WorkloadClient]) -> Iterator[None]:
     failures: list[BaseException] = []
 
     def work(client: WorkloadClient) -> None:
+        """Run a client and keep its exception for the main thread."""
         try:
             client.run(stop)
         except BaseException as failure:  # raised again in the main thread, below
@@ -221,6 +223,7 @@ def concluded(workload: Workload, link: Link) -> bool:
 
 
 def _stop(stage: WorkloadStage, subject: ChaosSubject) -> None:
+    """Stop the broker, and record its exit status and whether that is a clean stop."""
     begun = stage.recorder.invoke(NEMESIS, "stop")
     status = subject.stop()
     clean = status in subject.stop_statuses

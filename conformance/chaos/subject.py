@@ -87,6 +87,7 @@ class ChaosSubject:
             time.sleep(POLL_S)
 
     def _answers(self) -> bool:
+        """Return whether the broker answers ApiVersions and Metadata."""
         with contextlib.suppress(OSError, NotReady):
             RemoteBroker(self.address).read_versions_and_ids()
             return True

@@ -75,6 +75,7 @@ class LogRecord(NamedTuple):
 
 
 def _kind(header: BatchHeader, record: Record) -> str:
+    """Return the kind of a record: plain, transactional, commit, abort or other control."""
     if header.is_control:
         marker = read_marker(record)
         return MARKERS[marker.kind] if marker is not None else "control"
@@ -140,6 +141,7 @@ class Link:
     # Topics and producer ids
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic with the default replication factor; raise Refused after an error."""
         settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
         topic = CreatableTopic(name, partitions, -1, [], settings)
         reply = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))

@@ -147,6 +147,7 @@ def replaced_whole(stage: ScenarioStage) -> None:
     topic = stage.topic(configs={"retention.ms": "5000", "segment.ms": "6000"})
 
     def replace(*configs: tuple[str, str | None], validate: bool = False) -> None:
+        """Replace all configs of the topic and read three of them back."""
         entries = [OldConfig(*config) for config in configs]
         resource = OldResource(TOPIC, topic.name, entries)
         stage.send(AlterConfigsRequest([resource], validate))

@@ -120,6 +120,7 @@ def leader_epochs(stage: ScenarioStage) -> None:
 
 
 def _ends(stage: ScenarioStage, topic: CaseTopic, *epochs: int) -> None:
+    """Ask for the end offset of each of these leader epochs."""
     for epoch in epochs:
         partition = OffsetForLeaderPartition(0, -1, epoch)
         topics = [OffsetForLeaderTopic(topic.name, [partition])]

@@ -111,6 +111,7 @@ class ClusterRequests:
     # Reading the metadata
 
     def metadata(self, broker_id: int, topics: Sequence[str] = ()) -> MetadataResponse:
+        """Return the metadata of these topics, or of all, as this broker has them."""
         wanted = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
         answer: MetadataResponse = self.ask(broker_id, request)
@@ -144,6 +145,7 @@ class ClusterRequests:
         return controllers.pop()
 
     def wait_until_members(self) -> None:
+        """Wait until each broker knows all brokers of the cluster."""
         ids = {*self._subject.brokers}
         until(
             lambda: all({b.node_id for b in self.metadata(i).brokers} == ids for i in ids),
@@ -155,6 +157,7 @@ class ClusterRequests:
         replicas."""
 
         def whole(broker_id: int) -> bool:
+            """Return whether this broker reports all partitions with all copies in sync."""
             reported = self.partitions(broker_id, topics).values()
             return len(reported) == partitions and all(
                 len(partition.isr_nodes) == copies and partition.leader_id != NOBODY
@@ -183,6 +186,7 @@ class ClusterRequests:
         self.wait_until_in_sync(topics, len(topics) * partitions, COUNT)
 
     def _create(self, topic: CreatableTopic) -> None:
+        """Create a topic; raise RequestFailed if the controller refuses."""
         controller = self.controller(self._subject.brokers)
         reply = self.ask(controller, CreateTopicsRequest([topic], TIMEOUT_MS))
         if reply.topics[0].error_code:

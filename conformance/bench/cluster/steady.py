@@ -145,6 +145,7 @@ class PacedClient:
             start = time.monotonic()
 
             def delivered(error: KafkaError | None, _: Message, start: float = start) -> None:
+                """Note the wait of an acknowledged record, or the error."""
                 if error is None:
                     self.waits_s.append(time.monotonic() - start)
                 else:

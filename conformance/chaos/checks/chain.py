@@ -80,6 +80,7 @@ def _stages(history: History) -> list[ChainLink]:
 
 
 def _by_topic(history: History) -> dict[str, list[TransactionLogEntry]]:
+    """Return the committed records of each topic, partition after partition."""
     entries: dict[str, list[TransactionLogEntry]] = defaultdict(list)
     for partition, log in committed_records(history).items():
         entries[partition.rpartition("-")[0]] += log

@@ -104,6 +104,7 @@ def refused_commits_do_not_show(history: History) -> Iterator[Violation]:
 
 
 def _committed_offsets(history: History) -> Iterator[Look]:
+    """Yield each committed offset that was read, with the time of the request."""
     for look in history.operations("committed"):
         if look.ok and look.ended_ns is not None:
             for partition, offset in look.result["offsets"]:

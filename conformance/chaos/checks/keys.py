@@ -94,6 +94,7 @@ def only_what_was_written_is_there(history: History) -> Iterator[Violation]:
 
 
 def _by_key(history: History) -> dict[Key, list[HistoryOperation]]:
+    """Return the writes of each key, in the order of their begin."""
     puts: dict[Key, list[HistoryOperation]] = defaultdict(list)
     for put in history.operations("put"):
         puts[put.arguments["partition"], put.arguments["key"]].append(put)

@@ -45,6 +45,7 @@ class Brokers(ABC):
 
 
 def create(directory: Path, settings: Mapping[str, str], count: int) -> Brokers:
+    """Return one broker, or a cluster of `count` on one machine."""
     return (
         SingleBroker(directory, settings)
         if count == 1
@@ -61,6 +62,10 @@ class SingleBroker(Brokers):
         self._subject.start()
 
     def kill_one(self, which: float, down_s: float) -> Value:
+        """Kill the broker and start it again after `down_s` seconds.
+
+        The result has the exit status if the broker had ended before.
+        """
         status = self._subject.ended()
         self._subject.kill()
         time.sleep(down_s)

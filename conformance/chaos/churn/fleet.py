@@ -96,12 +96,14 @@ class Fleet:
         self._stage.recorder.note(NEMESIS, "leave_member", member=member.name)
 
     def kill(self, member: MemberProcess) -> None:
+        """Kill a member with SIGKILL: it does not leave its group."""
         member.process.kill()
         member.process.wait()
         self._forget(member)
         self._stage.recorder.note(NEMESIS, "kill_member", member=member.name)
 
     def pause(self, member: MemberProcess, for_s: float) -> None:
+        """Pause a member for `for_s` seconds; a second pause moves the end of the first."""
         if member.resumes_at is None:
             member.signal(signal.SIGSTOP)
             self._stage.recorder.note(NEMESIS, "pause_member", member=member.name, for_s=for_s)
@@ -157,6 +159,7 @@ class Fleet:
             self.kill(member)
 
     def _wait(self, is_over: Callable[[], bool]) -> None:
+        """Wait until `is_over`, at most CLIENT_END_S seconds."""
         deadline = time.monotonic() + CLIENT_END_S
         while not is_over() and time.monotonic() < deadline:
             self.tend()

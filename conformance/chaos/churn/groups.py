@@ -67,6 +67,7 @@ class Looker(WorkloadClient):
         self._partitions = range(stage.plan.partitions)
 
     def run(self, stop: threading.Event) -> None:
+        """Record the committed offsets of all groups again and again until `stop` is set."""
         with self.stage.linked() as link:
             while not stop.wait(LOOK_PAUSE_S):
                 for group in self._groups:

@@ -79,6 +79,7 @@ class ChurnMember:
 
 
 def main() -> None:
+    """Run the member that the first argument describes, until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()

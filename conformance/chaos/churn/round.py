@@ -177,6 +177,8 @@ class _Round:
         self._brokers.end(stage)
 
     def _writers(self) -> list[WorkloadClient]:
+        """Return the clients that write; their records are limited to the planned time and a
+        minute."""
         most = int(self._stage.plan.rate_max * (self._stage.plan.load_s + 60))
         writers: list[WorkloadClient] = [
             CountingProducer(f"producer-{n}", self._stage, TOPIC, most) for n in range(PRODUCERS)
@@ -234,6 +236,7 @@ class _Round:
             fleet.leave(member)
 
     def _kill_broker(self, move: ChurnEvent) -> None:
+        """Kill a broker for the time of the move, and record it as a fault."""
         arguments = {"kind": "kill", "duration_s": move.duration_s}
         begun = self._stage.recorder.invoke(NEMESIS, "fault", **arguments)
         result = self._brokers.kill_one(move.which, move.duration_s)
@@ -290,6 +293,7 @@ class _Round:
         return True
 
     def _written(self, link: Link) -> Value:
+        """Return the number of records of each word in the topic of words."""
         counts: Counter[str] = Counter()
         for index, end in link.offsets(WORDS, self._partitions, LATEST).items():
             counts.update(value.decode() for _, value in link.read(WORDS, index, 0, end) if value)

@@ -121,6 +121,7 @@ class ShareReader(WorkloadClient):
 
 
 def drawn(rng: random.Random) -> AcknowledgeType:
+    """Return a random acknowledgement: mostly accept, else release or reject."""
     number = rng.random()
     if number < ACCEPTS:
         return AcknowledgeType.ACCEPT

@@ -41,6 +41,7 @@ class Program:
         return cls(classes, folder, bootstrap)
 
     def command(self, name: str) -> list[str]:
+        """Return the command line of an instance with a state folder of this name."""
         never = self.folder / "never"
         arguments = [self.bootstrap, APPLICATION, WORDS, COUNTS, self.folder / name, never]
         return apache_kafka.command(
@@ -103,6 +104,7 @@ class CountReader(WorkloadClient):
         consumer.close()
 
     def _take(self, message: confluent_kafka.Message) -> None:
+        """Note the count that the record has for its word."""
         word, count = message.key(), message.value()
         assert word is not None
         assert count is not None

@@ -107,6 +107,8 @@ class ClusterNemesis:
         heapq.heappush(self._pending, (due, next(self._order), self._record_undo(undo, begun)))
 
     def _record_undo(self, undo: Undo, begun: Event) -> Undo:
+        """Return `undo` with the end of the fault recorded after it."""
+
         def end() -> None:
             undo()
             self._recorder.end(begun, Type.OK)
@@ -199,6 +201,7 @@ class ClusterNemesis:
         stopping.start()
 
         def undo() -> None:
+            """Wait for the stop, record an unclean one, and start the broker."""
             stopping.join()
             if statuses not in clean and victim not in self._starved:
                 self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=statuses)
@@ -236,6 +239,7 @@ class ClusterNemesis:
         rng = random.Random(fault.duration_s)
 
         def stutter() -> None:
+            """Pause and resume ZooKeeper in turns until the fault is over."""
             while not over.is_set():
                 zookeeper.pause()
                 over.wait(self._session_s * rng.uniform(*PAUSED_PART))
@@ -312,6 +316,7 @@ class ClusterNemesis:
         return self._cuts([(victim, self._other(fault, victim))])
 
     def _isolate(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Cut the victim off from all other hosts, in both directions."""
         others = self._all_but(victim)
         return self._cuts(
             [(victim, other) for other in others] + [(other, victim) for other in others]
@@ -336,6 +341,7 @@ class ClusterNemesis:
                 network.cut(self._address(source), self._address(target))
 
         def undo() -> None:
+            """Mend the network between all pairs."""
             for source, target in pairs:
                 if isinstance(cluster, SharedClusterProcess):
                     cluster.mend_one_way(source, target)
@@ -399,6 +405,7 @@ class ClusterNemesis:
         make_room = self._members.disks[victim].fill(broker.pid, fault.room_bytes)
 
         def undo() -> None:
+            """Make room on the disk, and start the broker again if the full disk ended it."""
             make_room()
             self._full.discard(victim)
             if str(victim) not in self._busy:

@@ -103,6 +103,7 @@ class Network:
             _ip(f"rule del pref 100 from {source} to {target} blackhole")
 
     def close(self) -> None:
+        """End the processes that hold the namespaces; the kernel removes these."""
         for holder in self._holders:
             assert holder.stdin is not None
             holder.stdin.close()

@@ -78,6 +78,7 @@ def run(plan: ClusterPlan, ground: Ground, directory: Path) -> ClusterVerdict:
 def members_of(
     plan: ClusterPlan, ground: Ground, directory: Path, chroot: str, settings: dict[str, str]
 ) -> AbstractContextManager[Members]:
+    """Return the cluster of the plan's kind, to be started by `with`."""
     if plan.store is Store.SHARED:
         return on_one_machine(directory, BROKERS, settings)
     return on_zookeeper(ground, directory, chroot, settings)

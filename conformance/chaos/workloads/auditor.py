@@ -19,6 +19,7 @@ class Auditor(WorkloadClient):
         self._partitions = list(range(partitions))
 
     def run(self, stop: threading.Event) -> None:
+        """Record the offsets of all partitions again and again until `stop` is set."""
         with self.stage.linked() as link:
             while not stop.wait(PAUSE_S):
                 with contextlib.suppress(Refused):  # the error is in the history

@@ -95,6 +95,7 @@ class Chain(Workload):
         return [*self._processors, self._reader, self._auditor]
 
     def caught_up(self, link: Link) -> bool:
+        """Return whether all transactions have ended and everything was processed and read."""
         if not self._settling.settled(link):
             return False
         behind = any(self._behind(link, source, group) for source, _, group in LINKS)
@@ -104,6 +105,7 @@ class Chain(Workload):
         return [link.committed(group, source, self._topics[source]) for source, _, group in LINKS]
 
     def _behind(self, link: Link, source: str, group: str) -> bool:
+        """Return whether the group has not committed the end of its source topic."""
         partitions = self._topics[source]
         committed = link.committed(group, source, partitions)
         return any(
@@ -111,6 +113,7 @@ class Chain(Workload):
         )
 
     def conclude(self, link: Link) -> None:
+        """Record the logs and the groups' committed offsets at the end."""
         recorder = self.stage.recorder
         read_logs(link, recorder, self._topics, _record_name)
         for source, _, group in LINKS:

@@ -34,10 +34,12 @@ class EpochTeller(Teller[EpochProducer]):
     def _new_producer(
         self, stage: WorkloadStage, transactional_id: str, name: str
     ) -> EpochProducer:
+        """Return a new producer; all of them stay open until the teller ends."""
         self._producers.append(EpochProducer(stage, transactional_id, name))
         return self._producers[-1]
 
     def run(self, stop: threading.Event) -> None:
+        """Make transfers until `stop` is set, and close all producers."""
         try:
             super().run(stop)
         finally:
@@ -58,12 +60,14 @@ class EpochBank(Bank):
         return EpochTeller(name, self.stage, own_id)
 
     def prepare(self, link: Link) -> None:
+        """Create the coordinators' topics and the topic of accounts."""
         for key_type in (GROUP, TRANSACTION):
             link.find_coordinator("", key_type)
         if TOPIC not in link.topics():
             super().prepare(link)
 
     def conclude(self, link: Link) -> None:
+        """Record the logs and the tellers' committed offsets at the end."""
         super().conclude(link)
         for number in range(TELLERS_MAX):
             group = f"teller-{number}"

@@ -116,6 +116,7 @@ class EpochProducer:
     def produce(
         self, topic: str, value: bytes, key: bytes | None = None, partition: int = -1
     ) -> None:
+        """Keep a record until the next flush; its partition must be given, and no key."""
         assert key is None
         self._unsent[topic, partition].append(value)
 
@@ -155,6 +156,10 @@ class EpochProducer:
         self._end(timeout, commit=False)
 
     def _end(self, timeout: float, *, commit: bool) -> None:
+        """End the transaction and take the next epoch.
+
+        Nothing is sent if the coordinator cannot know of the transaction.
+        """
         if not self._known:
             return
         request = EndTxnRequest(self._id, self._producer_id, self._epoch, commit)
@@ -202,6 +207,7 @@ class EpochProducer:
         return ProduceRequest(self._id, -1, BROKER_TIMEOUT_MS, data)
 
     def _check_produced(self, reply: Any) -> Iterable[int]:  # noqa: ANN401 - a ProduceResponse
+        """Yield the error of each partition, and forget the batches that are in the log."""
         for topic in reply.responses:
             for answer in topic.partition_responses:
                 if answer.error_code in DONE:
@@ -244,6 +250,10 @@ class EpochProducer:
                 self._detour.ask(self._strays.pop())
 
     def _verdict(self, error: ErrorCode) -> KafkaError:
+        """Return what an error means: abort the transaction, or give up the producer.
+
+        An error that is neither abortable nor a fencing is recorded, since it is unexpected.
+        """
         if error in ABORTABLE:
             return _error(error, error.name, abortable=True)
         if error not in FENCED:
@@ -254,6 +264,7 @@ class EpochProducer:
 def _error(
     code: int, reason: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
 ) -> KafkaError:
+    """Return an error with the properties that librdkafka's errors have."""
     return KafkaError(
         int(code), reason, fatal=fatal, retriable=retriable, txn_requires_abort=abortable
     )

@@ -42,6 +42,7 @@ CLASSIC, COOPERATIVE, CONSUMER = "classic", "cooperative", "consumer"
 
 
 def _classic(rng: random.Random, *strategies: str) -> dict[str, object]:
+    """Return the settings of a member of the classic protocol, partly at random."""
     return {
         "session.timeout.ms": rng.choice([1000, 6000]),
         "heartbeat.interval.ms": 200,
@@ -206,6 +207,7 @@ class GroupReader(WorkloadClient):
     def _on_assign(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
     ) -> None:
+        """Record what was read before, then the partitions that were assigned."""
         self._note_records(self.recorder.now_ns())
         self._note_partitions("assign", partitions)
 
@@ -221,10 +223,12 @@ class GroupReader(WorkloadClient):
     def _on_lost(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
     ) -> None:
+        """Record what was read before, and forget the partitions without a commit."""
         self._note_records(self.recorder.now_ns())
         self._forget(partitions)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
+        """Record the end of the assignment; other members may commit these partitions now."""
         self._note_partitions("revoke", partitions)
         for position in partitions:
             self._next.pop(f"{position.topic}-{position.partition}", None)

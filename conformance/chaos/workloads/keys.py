@@ -143,6 +143,7 @@ class KeyWorkload(Workload):
         return False
 
     def conclude(self, link: Link) -> None:
+        """Record all records of all partitions at the end."""
         for partition in self._partitions:
             work = partial(_read, link, partition)
             named = f"{TOPIC}-{partition}"

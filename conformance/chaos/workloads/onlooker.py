@@ -34,6 +34,7 @@ class Onlooker(WorkloadClient):
                     self._make(link, f"{self.name}-{number}")
 
     def _look(self, link: Link) -> None:
+        """Record the ends of the logs and the committed offsets."""
         self._operation("ends", lambda: {"offsets": self._ends(link)})
         self._operation(
             "committed", lambda: {"offsets": self._read_committed(link)}, group=self._group

@@ -225,6 +225,7 @@ class Processor(WorkloadClient):
     def _on_revoke(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
     ) -> None:
+        """Discard the batch, which may belong to another member from now on."""
         self._batch = []
         self._note("revoke", partitions)
 

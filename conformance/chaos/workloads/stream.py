@@ -69,6 +69,7 @@ class Stream(Workload):
         return list(self._readers)
 
     def caught_up(self, link: Link) -> bool:
+        """Return whether a reader has read each partition to its end."""
         ends = link.offsets(TOPIC, self._partitions, LATEST)
         return all(
             end == 0 or any(reader.has_read(f"{TOPIC}-{p}", end) for reader in self._readers)

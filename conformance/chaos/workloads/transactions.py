@@ -238,6 +238,7 @@ class Transactor(Generic[P]):
 
 
 def _end(recorder: Recorder, begun: Event, error: KafkaError | None) -> None:
+    """Record the end of an operation: ok without an error, else unknown (info)."""
     if error is None:
         recorder.end(begun, Type.OK)
     else:
@@ -277,6 +278,7 @@ class TransactionSettling:
         return self._settled and _covers(stable, self._offsets(link, stable=False))
 
     def _offsets(self, link: Link, *, stable: bool) -> dict[str, dict[int, int]]:
+        """Return the log end offsets, or with `stable` the last stable offsets."""
         return {
             topic: link.offsets(topic, partitions, LATEST, stable=stable)
             for topic, partitions in self._topics.items()
