@@ -37,6 +37,7 @@ def command() -> None:
 
 
 def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Chosen:
+    """Return the selection in the arguments; raise BadParameter if they name nothing."""
     try:
         return selection.parse(values)
     except ValueError as error:

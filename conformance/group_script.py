@@ -149,6 +149,7 @@ class GroupScript:
         return self._clients.setdefault(name, ClientState())
 
     def _id_of(self, name: str, arguments: Arguments) -> str:
+        """Return the member id for a request: the client's, or `id=`, a client's name or any id."""
         other = arguments.get("id")
         if other is None:
             return self._client(name).member_id
@@ -317,6 +318,7 @@ class GroupScript:
         self._send("-", ApiKey.DESCRIBE_GROUPS, 6, arguments, request)
 
     def _list(self, _words: list[str], arguments: Arguments) -> None:
+        """Send the ListGroups of `list`."""
         request = ListGroupsRequest(
             states_filter=_list_of(arguments.get("states")),
             types_filter=_list_of(arguments.get("types")),

@@ -73,6 +73,7 @@ class ListPart(ReportPart):
         )
 
     def words(self) -> Iterator[str]:
+        """Yield the red lines with their details."""
         for line in self._lines:
             if line.state is LineState.RED:
                 yield f"{line.name}: {line.about}" if line.about else line.name
@@ -97,6 +98,7 @@ class ListPart(ReportPart):
             yield junit_suite(f"{self.name}: {group}", cases)
 
     def html(self) -> str:
+        """Return the table of all lines, the red ones first."""
         order = [LineState.RED, LineState.EXCUSED, LineState.GREEN]
         lines = sorted(self._lines, key=lambda line: order.index(line.state))
         rows = "".join(_row(line) for line in lines)

@@ -210,6 +210,7 @@ class TransactionScript:
         return arguments.get("id", self._transactional_id)
 
     def _producer(self, name: str, arguments: Arguments) -> Producer:
+        """Return the id and epoch of a request: the producer's, unless arguments replace them."""
         producer_id, epoch = self._producers.get(name, NOBODY)
         if "producer" in arguments:
             producer_id = self._producer_id(arguments["producer"])

@@ -70,7 +70,7 @@ def _message(outcome: Outcome) -> Response:
 def ask(
     peer: ClientConnection, message: Message, version: int, *, answered: bool = True
 ) -> Outcome:
-    """Send a request and return its outcome; a request that is not answered has one too."""
+    """Send a request and return its outcome; `answered` is False if it has no response."""
     assert message.API_KEY is not None
     peer.send(message.API_KEY, version, message.encode(version), answered=answered)
     return peer.receive()

@@ -107,6 +107,7 @@ def main(
 
 
 def _chosen(names: Sequence[str]) -> list[ClientSuite]:
+    """Return the suites of these names, or all; raise UsageError for an unknown name."""
     all_suites = suites()
     unknown = [name for name in names if name not in all_suites]
     if unknown:
@@ -147,6 +148,7 @@ def _brokers(
 
 
 def _update(chosen: Sequence[ClientSuite], done: Sequence[SuiteComparison]) -> None:
+    """Add the tests that passed for the first time to the allow list of their suite."""
     folders = {suite.name: suite for suite in chosen}
     for run in done:
         path = folders[run.suite].allow_file

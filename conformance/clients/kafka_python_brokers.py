@@ -32,6 +32,7 @@ AUTHORITY: Final = "TLS_AUTHORITY"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Let the suite's fixtures use the running broker instead of starting one."""
     fixtures = importlib.import_module("test.integration.fixtures")
     folder = tempfile.mkdtemp()
     config.add_cleanup(lambda: shutil.rmtree(folder))

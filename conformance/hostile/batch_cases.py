@@ -95,6 +95,7 @@ def _topic(stage: HostileStage, kind: str) -> CaseTopic:
 
 
 def _write(stage: HostileStage, topic: CaseTopic, partition: int, lie: Lie, version: int) -> None:
+    """Produce a false batch, then read the partition's end and its log."""
     stage.send(produce(topic, lie(stage.now_ms), partition=partition), version)
     latest = [ListOffsetsPartition(partition, -1, -1)]
     stage.send(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, latest)]))

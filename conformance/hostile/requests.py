@@ -274,6 +274,7 @@ class RequestMaker:
 
 @cache
 def _class_of(module: str, name: str) -> type[object]:
+    """Return the generated class of a struct in this module."""
     loaded = import_module(module)
     # If request and response define a struct differently, the request's is called Request<Name>.
     struct: type[object] = getattr(loaded, f"Request{name}", None) or getattr(loaded, name)

@@ -116,6 +116,8 @@ class HostileRunner:
                 _tidy(broker)
 
     def _judge(self, players: ThreadPoolExecutor, number: int, case: HostileCase) -> HostileVerdict:
+        """Return the verdict; if one broker was silent, that of a second play with more
+        patience."""
         verdict = self._play_both(players, f"{number}a", case, self._silence_s)
         if not verdict.agrees and verdict.one_was_silent and verdict.difference is not None:
             patience_s = self._silence_s * PATIENCE

@@ -157,6 +157,7 @@ def _offset_fetch(stage: Stage, topic: CaseTopic, version: int) -> Message:
 
 
 def _find_coordinator(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    """Return a request for one group; from version 4 on it has a list of keys."""
     group_id = stage.name("g")
     if version < 4:
         return FindCoordinatorRequest(key=group_id)
@@ -170,6 +171,7 @@ def _leave_group(stage: Stage, topic: CaseTopic, version: int) -> Message:
 
 
 def _delete_topics(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    """Return a request for a missing topic; before version 6 it has a list of names."""
     request = delete_topic(stage.name("none"))
     if version < 6:
         request.topics, request.topic_names = [], [stage.name("none")]

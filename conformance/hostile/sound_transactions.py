@@ -30,6 +30,7 @@ PRODUCER_ID, EPOCH = 4000, 0
 
 
 def _add_partitions(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    """Return an addition to a transaction; from version 4 on it has a list of transactions."""
     topics, name = [AddPartitionsToTxnTopic(topic.name, [0])], stage.name("x")
     if version < 4:
         return AddPartitionsToTxnRequest([], name, PRODUCER_ID, EPOCH, topics)
@@ -51,6 +52,7 @@ def _write_markers(stage: Stage, topic: CaseTopic, version: int) -> Message:
 
 
 def _commit_offsets(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    """Return a TxnOffsetCommit of one partition."""
     partitions = [TxnOffsetCommitRequestPartition(0, 5, -1, "note")]
     topics = [TxnOffsetCommitRequestTopic(topic.name, partitions)]
     return TxnOffsetCommitRequest(

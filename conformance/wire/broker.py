@@ -163,6 +163,7 @@ class RemoteBroker:
         topics."""
 
         def refused(key_type: int) -> bool:
+            """Return whether the coordinator of this type is not available yet."""
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             version = min(self.version_of(request), 3)
             request.coordinator_keys = []
@@ -210,6 +211,7 @@ class RemoteBroker:
         return CaseTopic(name, metadata.topics[0].topic_id, partitions)
 
     def _is_unavailable(self, peer: ClientConnection, name: str, partitions: int) -> bool:
+        """Return whether a partition of the topic has no leader yet."""
         wanted = [ListOffsetsPartition(i, -1, -1) for i in range(partitions)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name, wanted)])
         answer = self.ask(peer, request)
@@ -234,6 +236,7 @@ class RemoteBroker:
         return [topic.name for topic in self._shared.values()]
 
     def _until(self, not_yet: Callable[[], bool], problem: str) -> None:
+        """Wait until `not_yet` is false; raise NotReady after READY_TIMEOUT_S seconds."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not_yet():
             if time.monotonic() > deadline:

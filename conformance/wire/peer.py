@@ -103,6 +103,7 @@ class ClientConnection:
         self._write(frame(api_key, version, self._correlation_id, body, client_id))
 
     def _write(self, data: bytes) -> None:
+        """Send bytes; a failure shows at the next `receive`."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -164,6 +165,7 @@ def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> 
 
 
 def _read_body(data: bytes, api_key: int, version: int, pos: int) -> tuple[Any, int]:
+    """Return the body of a response and the position after it."""
     kind = response_class(api_key)
     if api_key == ApiKey.API_VERSIONS and data[pos : pos + 2] == _UNSUPPORTED_VERSION:
         version = 0  # a broker refuses newer versions in version 0, which every client can read

@@ -43,6 +43,7 @@ class WirePart(ReportPart):
         self.red = len(run.red)
 
     def words(self) -> Iterator[str]:
+        """Yield the red versions with their red cases."""
         for cell in self._run.red:
             yield f"{name_of(cell.api_key)} v{cell.version}: {cell.why}"
             for verdict in cell.verdicts:
@@ -134,6 +135,7 @@ def _exchanges(verdict: CaseVerdict) -> Iterable[tuple[Any, Any, Any]]:
 
 
 def _request(step: CaseStep) -> dict[str, Any]:
+    """Return the title and the fields of a step's request."""
     body = plain(step.request)
     title = f"{name_of(step.api_key)} v{step.version}"
     if isinstance(step.outcome, Sent):

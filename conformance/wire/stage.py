@@ -90,6 +90,7 @@ class Stage:
         name = f"{self.prefix.rsplit('-', 1)[0]}-shared-{kind}"
 
         def make() -> CaseTopic:
+            """Create the topic and fill it."""
             topic = self.broker.create_topic(self._peer(SETUP), name, partitions, configs)
             if fill is not None:
                 fill(topic)
@@ -186,6 +187,7 @@ class Stage:
         self.steps.append(CaseStep(key, number, body, peer.receive(self.reply_timeout_s)))
 
     def _peer(self, on: str) -> ClientConnection:
+        """Return the connection of this name; a new one if it cannot be used any more."""
         peer = self._peers.get(on)
         if peer is None or not peer.usable:
             peer = self._peers[on] = ClientConnection(self.broker.address)

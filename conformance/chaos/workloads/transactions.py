@@ -286,6 +286,7 @@ class TransactionSettling:
 
 
 def _covers(stable: dict[str, dict[int, int]], ends: dict[str, dict[int, int]]) -> bool:
+    """Return whether every last stable offset has reached the end that was read before."""
     return all(
         stable[topic][partition] >= end
         for topic, of_topic in ends.items()

@@ -55,6 +55,7 @@ class TxnReader(WorkloadClient):
         return all(end == 0 or self._ends.get(p, -1) >= end for p, end in ends.items())
 
     def run(self, stop: threading.Event) -> None:
+        """Read all partitions from their start until `stop` is set."""
         consumer = confluent_kafka.Consumer(self._settings)
         consumer.assign([TopicPartition(self._topic, p, 0) for p in self._partitions])
         while not stop.is_set():

@@ -30,6 +30,7 @@ def ask(producer: CaseProducer, group_id: str) -> AddOffsetsToTxnRequest:
 
 @case("groups")
 def groups(stage: Stage) -> None:
+    """Groups are added: new, repeated, with an empty id, with characters outside of ASCII."""
     producer = create_producer(stage)
     for group_id in ("g", "g", "another", "", "\u00e9 x"):
         stage.send(ask(producer, group_id))
@@ -38,6 +39,7 @@ def groups(stage: Stage) -> None:
 
 @case("in a transaction, and after it")
 def in_transaction(stage: Stage) -> None:
+    """A group is added to a transaction with partitions, and after its abort to a new one."""
     producer = begin_transaction(stage, "txn", stage.topic())
     stage.send(ask(producer, "g"))
     end_transaction(stage, producer, commit=False)

@@ -27,6 +27,7 @@ case = Cases(ApiKey.ADD_PARTITIONS_TO_TXN)
 
 
 def access_request(version: int, topic_id: bytes) -> AddPartitionsToTxnRequest:
+    """Return an addition as clients send it, or from version 4 on a verification by a broker."""
     topics = [AddPartitionsToTxnTopic(TOPIC, [INDEX])]
     if version < 4:
         return AddPartitionsToTxnRequest([], TRANSACTION, 1, 0, topics)
@@ -39,6 +40,7 @@ BROKERS = CLIENTS + 1
 
 @case("partitions that are new and partitions that are there", until=CLIENTS)
 def new(stage: Stage) -> None:
+    """Partitions are added to a new transaction, in part again; a repetition is no error."""
     topic = stage.topic(partitions=3)
     producer = create_producer(stage)
     for partitions in ([0, 1], [0, 1], [1, 2], [2, 2]):
@@ -79,6 +81,7 @@ def unknown(stage: Stage) -> None:
 
 @case("partitions of internal topics", until=CLIENTS)
 def internal(stage: Stage) -> None:
+    """Partitions of Kafka's internal topics cannot be added to a transaction by a client."""
     topic = stage.topic()
     producer = create_producer(stage)
     for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):

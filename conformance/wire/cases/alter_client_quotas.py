@@ -125,6 +125,7 @@ def life(stage: Stage) -> None:
 
 @case("validated, not set")
 def validated(stage: Stage) -> None:
+    """A validated quota is not set."""
     user: Entity = {"user": stage.name("user")}
     stage.send(alter(entry(user, _RATE), validate_only=True))
     stage.await_cluster_changes()

@@ -18,6 +18,7 @@ case = Cases(ApiKey.ALTER_CONFIGS)
 
 
 def access_request(version: int, topic_id: bytes) -> AlterConfigsRequest:
+    """Return a validation that sets nothing for a topic, a broker and a group."""
     set_none = [
         AlterConfigsResource(kind, name, [])
         for kind, name in ((TOPIC, subjects.MISSING), (BROKER, "1"), (GROUP, subjects.GROUP))
@@ -47,6 +48,7 @@ def replaced(stage: Stage) -> None:
 
 @case("only validated")
 def validated(stage: Stage) -> None:
+    """A valid and an invalid setting are validated; the topic keeps its old one."""
     name = stage.topic(configs={"retention.ms": "1000"}).name
     stage.send(alter(TOPIC, name, ("retention.ms", "5"), validate_only=True))
     stage.send(alter(TOPIC, name, ("retention.ms", "x"), validate_only=True))
@@ -77,6 +79,7 @@ def setting_twice(stage: Stage) -> None:
 
 @case("the same resource twice")
 def twice(stage: Stage) -> None:
+    """A request names the same topic twice."""
     name = stage.topic().name
     request = alter(TOPIC, name, ("retention.ms", "1"))
     request.resources += alter(TOPIC, name, ("retention.ms", "2")).resources

@@ -74,6 +74,7 @@ def impossible(stage: Stage) -> None:
 
 @case("ended, where none is under way")
 def cancelled(stage: Stage) -> None:
+    """Null replicas cancel a reassignment; here there is none to cancel."""
     topic, node = stage.topic(partitions=2), stage.broker.node_id
     stage.send(reassign((topic.name, [(0, None)])))
     stage.send(reassign((topic.name, [(0, None), (1, [node]), (2, None)])))
@@ -82,6 +83,8 @@ def cancelled(stage: Stage) -> None:
 
 @case("partitions that are not there")
 def unknown(stage: Stage) -> None:
+    """Reassignments of missing topics and partitions are refused, with known and unknown
+    replicas."""
     topic, node = stage.topic(), stage.broker.node_id
     stage.send(reassign((topic.name, [(0, [node]), (1, [node]), (-1, [node])])))
     stage.send(reassign((stage.name("nothing"), [(0, [node])]), (topic.name, [(0, [node])])))
@@ -91,6 +94,7 @@ def unknown(stage: Stage) -> None:
 
 @case("named twice")
 def twice(stage: Stage) -> None:
+    """A request names the same partition or topic twice."""
     topic, node = stage.topic(partitions=2), stage.broker.node_id
     stage.send(reassign((topic.name, [(0, [node]), (0, [node])])))
     stage.send(reassign((topic.name, [(0, [node]), (0, [99])])))
@@ -99,6 +103,7 @@ def twice(stage: Stage) -> None:
 
 @case("the number of replicas must stay", since=1)
 def factor(stage: Stage) -> None:
+    """A reassignment that must keep the number of replicas has one, two and no replicas."""
     topic, node = stage.topic(), stage.broker.node_id
     for replicas in ([node], [node, 99], [99], [], None):
         stage.send(reassign((topic.name, [(0, replicas)]), keeps_factor=True))

@@ -104,6 +104,7 @@ def negative(stage: Stage) -> None:
 
 @case("a topic and a partition twice")
 def twice(stage: Stage) -> None:
+    """A request names the same partition or topic twice; the offsets are read after each."""
     group, topic = create_empty_reader(stage)
     stage.send(alter(group, (topic.name, [(0, 1), (0, 2)])))
     stage.send(describe(group))

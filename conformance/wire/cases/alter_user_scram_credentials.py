@@ -26,6 +26,7 @@ SALTED = {SHA_256: bytes(32), SHA_512: bytes(64)}
 def upsertion(
     name: str, mechanism: int = SHA_256, iterations: int = 4096, salt: bytes = b"salt"
 ) -> ScramCredentialUpsertion:
+    """Return the creation or change of a credential, by default SCRAM-SHA-256 with 4096 rounds."""
     return ScramCredentialUpsertion(
         name, mechanism, iterations, salt, SALTED.get(mechanism, bytes(32))
     )
@@ -34,6 +35,7 @@ def upsertion(
 def _set(
     mechanism: int = SHA_256, iterations: int = 4096, salt: bytes = b"salt", name: str = "none"
 ) -> MakeRequest:
+    """Return a maker of a request that sets one credential; the name `none` means a new user."""
     return lambda stage: AlterUserScramCredentialsRequest(
         [], [upsertion(stage.name() if name == "none" else name, mechanism, iterations, salt)]
     )

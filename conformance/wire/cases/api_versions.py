@@ -29,6 +29,10 @@ def software(stage: Stage) -> None:
 
 @case("a version that does not exist")
 def newer(stage: Stage) -> None:
+    """Versions that do not exist are answered in version 0; the connection stays open.
+
+    The second body is a valid one: the client's software name `wire` and version `1.0`.
+    """
     for version in (5, 100, 32_767):
         stage.send_bytes(b"", version)
         stage.send_bytes(b"\x05wire\x041.0\x00", version)
@@ -37,6 +41,7 @@ def newer(stage: Stage) -> None:
 
 @case("many requests at once are answered in order")
 def pipelined(stage: Stage) -> None:
+    """Twenty requests of all versions at once are answered in order."""
     for number in range(20):
         stage.begin(ApiVersionsRequest(f"wire-{number}", "1.0"), number % (stage.version + 1))
     for _ in range(20):

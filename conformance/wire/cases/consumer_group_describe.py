@@ -51,6 +51,7 @@ def states(stage: Stage) -> None:
 
 @case("a static member that is away")
 def away(stage: Stage) -> None:
+    """A static member that has left for a while (epoch -2) is still described."""
     topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))

@@ -84,6 +84,7 @@ def reconciling(stage: Stage) -> None:
 
 @case("a member that leaves while it is to give up")
 def leaving_in_between(stage: Stage) -> None:
+    """A member leaves before it has released its partitions; the other one gets them."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     start_handover(stage, group, topic)
     stage.send(heartbeat(group, "first", -1))
@@ -151,6 +152,7 @@ def pattern(stage: Stage) -> None:
 
 @case("patterns that are none", since=1)
 def bad_patterns(stage: Stage) -> None:
+    """Regular expressions that are invalid, and an empty one, are refused."""
     group = new_group(stage)
     for regex in ("(a", "[", "a**", ""):
         fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}

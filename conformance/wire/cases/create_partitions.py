@@ -34,6 +34,7 @@ def grow(
 
 @case("numbers")
 def numbers(stage: Stage) -> None:
+    """A topic of 2 partitions gets as many, fewer, 0, -1 and 4; only the last is allowed."""
     topic = stage.topic(partitions=2)
     for count in (2, 1, 0, -1, 4):
         stage.send(grow(topic.name, count))
@@ -43,6 +44,7 @@ def numbers(stage: Stage) -> None:
 
 @case("only validated")
 def validated(stage: Stage) -> None:
+    """Validated growth is answered, and the topic keeps its one partition."""
     topic = stage.topic()
     for count in (3, 1):
         stage.send(grow(topic.name, count, validate_only=True))

@@ -74,6 +74,7 @@ def defaults(stage: Stage) -> None:
 
 @case("only validated")
 def validated(stage: Stage) -> None:
+    """A topic is validated, created, and validated again, when it exists."""
     topic = new_topic(stage.name("a"), 2, configs={"retention.ms": "1000"})
     stage.send(create(stage, topic, validate_only=True))
     stage.send(create(stage, topic))
@@ -141,6 +142,7 @@ def internal_names(stage: Stage) -> None:
 
 @case("numbers of partitions and replicas")
 def numbers(stage: Stage) -> None:
+    """Invalid numbers of partitions and replicas are refused; -1 means the broker's default."""
     for number, (partitions, replicas) in enumerate(
         ((0, 1), (-2, 1), (1, 0), (1, -2), (1, 2), (1, 32_767), (-1, 1), (1, -1))
     ):
@@ -184,6 +186,7 @@ def both(stage: Stage) -> None:
 
 @case("the same partition assigned twice")
 def assigned_twice(stage: Stage) -> None:
+    """A partition that has two assignments is refused."""
     node = stage.broker.node_id
     topic = new_topic(stage.name("a"), -1, -1, None, {0: [node]})
     topic.assignments.append(CreatableReplicaAssignment(0, [node]))

@@ -45,6 +45,7 @@ def states(stage: Stage) -> None:
 
 @case("several at once")
 def several(stage: Stage) -> None:
+    """One request deletes an empty group, a group with a member and a missing one."""
     names = [stage.name(f"g{number}") for number in range(3)]
     stage.ask(commit(names[0], filled_topic(stage)))
     create_stable_group(stage, names[1])

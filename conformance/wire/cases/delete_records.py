@@ -45,6 +45,7 @@ def forward(stage: Stage) -> None:
 
 @case("all of them by -1")
 def high_watermark(stage: Stage) -> None:
+    """Offset -1 deletes all records: of an empty partition, then of two records."""
     topic = stage.topic()
     stage.send(delete(topic, -1))
     fill(stage, topic, batch(stage, b"a", b"b"))
@@ -73,6 +74,7 @@ def internal(stage: Stage) -> None:
 
 @case("several, some of them unknown")
 def several(stage: Stage) -> None:
+    """One request has an existing partition, a missing partition and a missing topic."""
     topic = stage.topic(partitions=2)
     request = delete(topic, 0)
     request.topics[0].partitions += delete(topic, 0, partition=9).topics[0].partitions

@@ -78,6 +78,7 @@ def delete_and_wait(stage: Stage) -> None:
 
 @case("a group with members")
 def members(stage: Stage) -> None:
+    """Offsets can be deleted only after the last member has left."""
     group, topic = create_reader(stage)
     stage.send(delete(group, topic.name))
     stage.send(delete(group, stage.name("none")))

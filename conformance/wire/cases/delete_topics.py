@@ -32,6 +32,7 @@ def delete(stage: Stage, *names: str) -> DeleteTopicsRequest:
 
 @case("one, again, and it is gone")
 def good(stage: Stage) -> None:
+    """A topic is deleted twice; the second time it is unknown."""
     topic = stage.topic()
     for _ in range(2):
         stage.send(delete(stage, topic.name))
@@ -61,6 +62,7 @@ def by_id(stage: Stage) -> None:
 
 @case("by name and id at once", since=6)
 def by_both(stage: Stage) -> None:
+    """A topic is named by both name and id, then in two entries, one of each."""
     topic = stage.topic()
     states = [DeleteTopicState(topic.name, topic.id)]
     stage.send(DeleteTopicsRequest(states, timeout_ms=TIMEOUT_MS))

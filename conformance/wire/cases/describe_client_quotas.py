@@ -89,6 +89,7 @@ def found(stage: Stage) -> None:
 
 
 def _set(entity: dict[str, str], key: str, value: float | None) -> AlterClientQuotasRequest:
+    """Return a request that sets a quota of this entity; None removes it."""
     of = [EntityData(*each) for each in entity.items()]
     return AlterClientQuotasRequest(
         [RequestEntryData(of, [OpData(key, value or 0.0, value is None)])]

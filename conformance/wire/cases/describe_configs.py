@@ -37,6 +37,7 @@ def ask(
 
 @case("a topic")
 def topic(stage: Stage) -> None:
+    """All settings of a topic are described, with and without their synonyms."""
     configs = {"retention.ms": "1000", "cleanup.policy": "compact"}
     name = stage.topic(configs=configs).name
     stage.send(ask(TOPIC, name))
@@ -45,6 +46,7 @@ def topic(stage: Stage) -> None:
 
 @case("some settings of a topic")
 def some(stage: Stage) -> None:
+    """Named settings are described; unknown names are left out, and no names give none."""
     name = stage.topic(configs={"retention.ms": "1000"}).name
     stage.send(ask(TOPIC, name, "retention.ms", "no.such.thing", "segment.bytes", synonyms=True))
     empty = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, [])])
@@ -59,6 +61,7 @@ def documentation(stage: Stage) -> None:
 
 @case("some settings of a broker")
 def broker(stage: Stage) -> None:
+    """Settings of one broker and of all brokers (name "") are described with synonyms."""
     name = str(stage.broker.node_id)
     keys = ("log.retention.ms", "num.io.threads", "log.cleaner.threads", "background.threads")
     stage.send(ask(BROKER, name, *keys, synonyms=True))
@@ -113,6 +116,7 @@ def unknown(stage: Stage) -> None:
 
 @case("several, one of them twice")
 def several(stage: Stage) -> None:
+    """One request has an existing topic twice, and a missing topic."""
     name = stage.topic().name
     request = ask(TOPIC, name, "retention.ms")
     request.resources += ask(TOPIC, stage.name("nothing")).resources

@@ -41,6 +41,7 @@ def states(stage: Stage) -> None:
 
 @case("while members join")
 def while_joining(stage: Stage) -> None:
+    """A group is described during a rebalance."""
     group = stage.name("g")
     member = start_rebalance(stage, group, "second")
     stage.send(DescribeGroupsRequest([group]))

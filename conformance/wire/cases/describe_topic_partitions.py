@@ -53,6 +53,7 @@ def pages(stage: Stage) -> None:
 
 @case("cursors that point nowhere")
 def cursors(stage: Stage) -> None:
+    """Cursors at a partition, beyond the last one, at other topics, between and after them."""
     a, b = stage.topic("a", 3), stage.topic("b", 2)
     for cursor in ((a.name, 1), (a.name, 9), (b.name, 0), (stage.name("aa"), 1), ("", 0)):
         stage.send(ask(a.name, b.name, cursor=cursor))

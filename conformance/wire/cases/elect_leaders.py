@@ -41,6 +41,7 @@ def unclean(stage: Stage) -> None:
 
 @case("partitions that are not there", since=1)
 def unknown(stage: Stage) -> None:
+    """Elections of missing partitions and topics are refused, of both kinds."""
     topic, nothing = stage.topic(), stage.name("nothing")
     for kind in (PREFERRED, UNCLEAN):
         stage.send(elect(kind, (topic.name, [0, 1, -1]), (nothing, [0])))
@@ -73,6 +74,7 @@ def everything(stage: Stage) -> None:
 
 @case("kinds that do not exist", since=1)
 def kinds(stage: Stage) -> None:
+    """Elections of a kind that does not exist, of one partition and of all."""
     topic = stage.topic()
     for kind in (2, 127, -1):
         stage.send(elect(kind, (topic.name, [0])))

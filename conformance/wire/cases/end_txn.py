@@ -51,6 +51,7 @@ def abort_again(stage: Stage) -> None:
 
 @case("nothing was added")
 def nothing(stage: Stage) -> None:
+    """A transaction without partitions is committed and aborted."""
     producer = create_producer(stage)
     for commit in (True, False):
         stage.send(end(producer, commit=commit))

@@ -43,6 +43,7 @@ def offsets(stage: Stage) -> None:
 
 @case("two partitions, one of them empty, an unknown one and an unknown topic")
 def mixed(stage: Stage) -> None:
+    """One fetch has existing partitions, a missing partition and a missing topic."""
     topic, other = filled_topic(stage), unknown_topic(stage)
     entries = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in (1, 0, 9)]
     lost = [FetchPartition(0, fetch_offset=0, partition_max_bytes=BIG)]
@@ -52,6 +53,7 @@ def mixed(stage: Stage) -> None:
 
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
+    """One fetch names a partition twice, at two offsets."""
     topic = filled_topic(stage)
     entries = [FetchPartition(0, fetch_offset=i, partition_max_bytes=BIG) for i in (0, 5)]
     topics = [FetchTopic(topic.name, topic.id, entries)]
@@ -60,6 +62,7 @@ def twice(stage: Stage) -> None:
 
 @case("limits in bytes")
 def limits(stage: Stage) -> None:
+    """Limits of bytes, for a partition and for the response, cut between and within batches."""
     topic = filled_topic(stage)
     for partition_max in (0, 1, 50, 80, 150, 250, 400):
         stage.send(fetch(topic, partition_max_bytes=partition_max))
@@ -76,6 +79,7 @@ def negative_limits(stage: Stage) -> None:
 
 @case("the first batch is whole, the next partition's not sent")
 def first_whole(stage: Stage) -> None:
+    """The first batch is returned although it exceeds the limits; the second partition is empty."""
     topic = stage.topic(partitions=2)
     for partition in (0, 1):
         fill(stage, topic, batch(stage, b"x" * 300), partition=partition)
@@ -85,6 +89,10 @@ def first_whole(stage: Stage) -> None:
 
 @case("waits until records come")
 def wait_for_records(stage: Stage) -> None:
+    """A fetch of an empty partition is answered as soon as a record arrives.
+
+    It would wait for 9 s, longer than the case may take.
+    """
     topic = stage.topic()
     stage.begin(fetch(topic, max_wait_ms=9_000, min_bytes=1))
     fill(stage, topic, batch(stage, b"a"))
@@ -116,6 +124,7 @@ def isolation_session(stage: Stage) -> None:
 
 
 def _place(topic: CaseTopic, **fields: int) -> FetchRequest:
+    """Return a fetch of partition 0 with these fields of the partition."""
     request = fetch(topic)
     for name, value in fields.items():
         setattr(request.topics[0].partitions[0], name, value)
@@ -131,6 +140,7 @@ def epochs(stage: Stage) -> None:
 
 @case("the epoch of the last record fetched", since=12)
 def last_epochs(stage: Stage) -> None:
+    """Fetches name the leader epoch of their last record: right, ahead and invalid."""
     topic = filled_topic(stage)
     for epoch in (0, 1, -2):
         stage.send(_place(topic, last_fetched_epoch=epoch, fetch_offset=2))
@@ -200,6 +210,7 @@ def session_anew(stage: Stage) -> None:
 
 @case("sessions that are not there", since=7)
 def no_session(stage: Stage) -> None:
+    """Fetches name a session that does not exist (77), or epoch 1 of no session."""
     stage.send(FetchRequest(session_id=77, session_epoch=1))
     stage.send(FetchRequest(session_id=77, session_epoch=0))
     stage.send(FetchRequest(session_id=0, session_epoch=1))
@@ -221,6 +232,10 @@ def session_errors(stage: Stage) -> None:
 
 @case("records by a topic that was deleted")
 def deleted(stage: Stage) -> None:
+    """A fetch from a deleted topic, then a produce request to it.
+
+    Version 13 is the newest one of Produce.
+    """
     topic = stage.topic()
     stage.delete_and_wait(topic)
     stage.send(fetch(topic))

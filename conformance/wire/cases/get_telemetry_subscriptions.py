@@ -48,6 +48,7 @@ def twice(stage: Stage) -> None:
 @case("anew once its connection is closed")
 @in_turn
 def reconnected(stage: Stage) -> None:
+    """A client asks again on another connection, also after the first one is closed."""
     stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="first")
     get_subscription(stage, instance_id(stage))
     stage.close_connection("first")

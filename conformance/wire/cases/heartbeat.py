@@ -46,6 +46,7 @@ def member_of_stable(stage: Stage) -> None:
 
 @case("a group that awaits its assignment")
 def awaiting(stage: Stage) -> None:
+    """Heartbeats of a group that waits for its leader's SyncGroup."""
     group = stage.name("g")
     member = join_first_member(stage, group)
     for generation in (1, 2):
@@ -54,6 +55,7 @@ def awaiting(stage: Stage) -> None:
 
 @case("while others join")
 def while_joining(stage: Stage) -> None:
+    """A heartbeat during a rebalance tells the member to rejoin."""
     group = stage.name("g")
     member = start_rebalance(stage, group, "second")
     stage.send(HeartbeatRequest(group, 1, member.member_id))
@@ -91,6 +93,7 @@ def offsets_only(stage: Stage) -> None:
 
 @case("a member that has not joined yet")
 def pending(stage: Stage) -> None:
+    """A heartbeat of a client that has its member id, but has not joined yet."""
     group = stage.name("g")
     create_stable_group(stage, group)
     second = stage.ask(join(group), 4)
@@ -142,6 +145,7 @@ def unreleased(stage: Stage) -> None:
 
 @case("a static member of a consumer group", since=3)
 def static_in_consumer_group(stage: Stage) -> None:
+    """A static classic member of a consumer group: right and wrong member and instance ids."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id

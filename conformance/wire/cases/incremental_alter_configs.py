@@ -19,6 +19,7 @@ case = Cases(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
 def access_request(version: int, topic_id: bytes) -> IncrementalAlterConfigsRequest:
+    """Return a validation that sets nothing for a topic, a broker and a group."""
     set_none = [
         AlterConfigsResource(kind, name, [])
         for kind, name in ((TOPIC, subjects.MISSING), (BROKER, "1"), (GROUP, subjects.GROUP))
@@ -125,6 +126,7 @@ def wrong_unknown(stage: Stage) -> None:
 
 @case("several settings, one of them wrong")
 def one_wrong(stage: Stage) -> None:
+    """One invalid change of a resource prevents its other changes."""
     name = stage.topic().name
     changes = (("retention.ms", SET, "5"), ("segment.ms", SET, "x"))
     stage.send(alter(TOPIC, name, *changes))
@@ -141,6 +143,7 @@ def setting_twice(stage: Stage) -> None:
 
 @case("only validated")
 def validated(stage: Stage) -> None:
+    """A valid and an invalid change are validated; the topic keeps its setting."""
     name = stage.topic().name
     stage.send(alter(TOPIC, name, ("retention.ms", SET, "5"), validate_only=True))
     stage.send(alter(TOPIC, name, ("retention.ms", SET, "x"), validate_only=True))
@@ -150,6 +153,7 @@ def validated(stage: Stage) -> None:
 
 @case("the same resource twice")
 def twice(stage: Stage) -> None:
+    """A request names the same topic twice."""
     name = stage.topic().name
     request = alter(TOPIC, name, ("retention.ms", SET, "1"))
     request.resources += alter(TOPIC, name, ("segment.ms", SET, "2")).resources
@@ -158,6 +162,7 @@ def twice(stage: Stage) -> None:
 
 @case("several, one of them unknown")
 def several(stage: Stage) -> None:
+    """A request has an existing and a missing topic, each with its own result."""
     request = alter(TOPIC, stage.topic().name, ("retention.ms", SET, "1"))
     lost = alter(TOPIC, stage.name("nothing"), ("retention.ms", SET, "2"))
     request.resources += lost.resources

@@ -30,6 +30,7 @@ def two(stage: Stage) -> None:
 
 @case("an id that is held already", since=3)
 def held(stage: Stage) -> None:
+    """A producer without transactional id names an id and epoch that it has, or not."""
     mine = stage.send(InitProducerIdRequest(None, 60_000))
     for producer_id, epoch in ((mine.producer_id, 0), (mine.producer_id, 5), (7, -1), (-1, 3)):
         stage.send(InitProducerIdRequest(None, 60_000, producer_id, epoch))
@@ -74,6 +75,7 @@ def goes_on(stage: Stage) -> None:
 
 @case("a transaction that is open")
 def open_transaction(stage: Stage) -> None:
+    """A new start of the producer aborts its open transaction; it may have to ask again."""
     producer = begin_transaction(stage, "txn", stage.topic())
     for _ in range(2):
         stage.send(InitProducerIdRequest(producer.transactional_id, TIMEOUT_MS))
@@ -82,6 +84,7 @@ def open_transaction(stage: Stage) -> None:
 
 @case("a transaction that has ended")
 def ended_transaction(stage: Stage) -> None:
+    """A producer starts anew after a committed transaction, twice: its epoch rises."""
     producer = begin_transaction(stage, "txn", stage.topic())
     end_transaction(stage, producer)
     for _ in range(2):

@@ -48,6 +48,7 @@ def again(stage: Stage) -> None:
 
 @case("several partitions at once, one of them twice")
 def several(stage: Stage) -> None:
+    """One request initializes partitions 2, 0, 2 and 5, one of them twice and one missing."""
     state_topic(stage)
     group, topic = new_group_and_topic(stage, 3)
     stage.send(initialize(group, topic.id, 1, 0, 2, 0, 2, 5))

@@ -30,6 +30,7 @@ def access_request(version: int, topic_id: bytes) -> JoinGroupRequest:
 
 @case("a new group of one")
 def alone(stage: Stage) -> None:
+    """The only member joins; if it is only given a member id at first, it joins with that."""
     group = stage.name("g")
     first = stage.send(join(group))
     if first.error_code:
@@ -38,6 +39,7 @@ def alone(stage: Stage) -> None:
 
 @case("again, stable, unchanged and changed")
 def again(stage: Stage) -> None:
+    """A member of a stable group rejoins, with the same and with another subscription."""
     group = stage.name("g")
     member = create_stable_group(stage, group)
     stage.send(join(group, member.member_id))
@@ -46,6 +48,7 @@ def again(stage: Stage) -> None:
 
 @case("again, while the group awaits the assignment")
 def awaiting(stage: Stage) -> None:
+    """A member rejoins before the SyncGroup, with the same and with other protocols."""
     group = stage.name("g")
     member = join_first_member(stage, group)
     stage.send(join(group, member.member_id))
@@ -65,6 +68,7 @@ def two(stage: Stage) -> None:
 
 @case("a second member whose protocols do not fit")
 def misfit(stage: Stage) -> None:
+    """Joins with another protocol or protocol type, and of an unknown member, are refused."""
     group = stage.name("g")
     create_stable_group(stage, group)
     stage.send(join(group, protocols=(("other", b"x"),)))
@@ -102,6 +106,7 @@ def after(stage: Stage) -> None:
 
 @case("a group that has only offsets")
 def offsets_only(stage: Stage) -> None:
+    """A member joins a group that has committed offsets and no members."""
     group = stage.name("g")
     stage.ask(commit(group, filled_topic(stage)))
     first = stage.send(join(group))
@@ -111,6 +116,7 @@ def offsets_only(stage: Stage) -> None:
 
 @case("several protocols, the first that all have is taken")
 def protocols(stage: Stage) -> None:
+    """The group chooses one of the three protocols that its only member has."""
     group = stage.name("g")
     protocols = (("b", b"1"), ("a", b"2"), ("c", b"3"))
     first = stage.send(join(group, protocols=protocols))
@@ -120,6 +126,7 @@ def protocols(stage: Stage) -> None:
 
 @case("the same protocol twice")
 def same_protocol(stage: Stage) -> None:
+    """A member lists the same protocol twice, with different metadata."""
     group = stage.name("g")
     protocols = (("a", b"1"), ("a", b"2"))
     first = stage.send(join(group, protocols=protocols))

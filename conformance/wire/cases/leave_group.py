@@ -37,6 +37,7 @@ def leave(stage: Stage, group_id: str, *members: tuple[str, str | None]) -> Leav
 
 @case("the only member, twice")
 def only(stage: Stage) -> None:
+    """The only member leaves; the second time it is unknown."""
     group = stage.name("g")
     member = create_stable_group(stage, group)
     for _ in range(2):
@@ -52,6 +53,7 @@ def awaiting(stage: Stage) -> None:
 
 @case("a member that has not joined yet")
 def pending(stage: Stage) -> None:
+    """A client that has its member id, but has not joined yet, leaves twice."""
     group = stage.name("g")
     member = stage.ask(join(group), 4)
     stage.send(leave(stage, group, (member.member_id, None)))
@@ -60,6 +62,7 @@ def pending(stage: Stage) -> None:
 
 @case("nobody's id")
 def nobody(stage: Stage) -> None:
+    """Unknown and empty member ids cannot leave."""
     group = stage.name("g")
     create_stable_group(stage, group)
     for name in ("nobody", ""):
@@ -94,6 +97,7 @@ def several(stage: Stage) -> None:
 
 @case("static: another's id", since=3)
 def fenced(stage: Stage) -> None:
+    """A static member leaves with a wrong member id, a wrong instance id, and without one."""
     group, instance = stage.name("g"), stage.name("i")
     member = create_stable_group(stage, group, instance=instance)
     stage.send(leave(stage, group, ("nobody", instance)))
@@ -103,6 +107,7 @@ def fenced(stage: Stage) -> None:
 
 @case("no members", since=3)
 def no_members(stage: Stage) -> None:
+    """Requests without members, about a missing and an existing group."""
     group = stage.name("g")
     stage.send(leave(stage, group))
     create_stable_group(stage, group)

@@ -27,6 +27,7 @@ def listing(
 
 @case("partitions that are not reassigned")
 def settled(stage: Stage) -> None:
+    """Topics without reassignments are listed: some, repeated and no partitions."""
     a, b = stage.topic("a", partitions=2), stage.topic("b")
     stage.send(listing((a.name, [0])))
     stage.send(listing((a.name, [0, 1, 1]), (b.name, [0])))

@@ -50,6 +50,7 @@ def by_state(stage: Stage) -> None:
 
 @case("by producer")
 def by_producer(stage: Stage) -> None:
+    """Transactions are filtered by producer id, also together with a state."""
     ids = [producer.producer_id for producer in _populate(stage)]
     stage.send(ListTransactionsRequest([], ids[:2]))
     stage.send(ListTransactionsRequest(["Ongoing"], ids))
@@ -58,6 +59,7 @@ def by_producer(stage: Stage) -> None:
 
 @case("by duration", since=1)
 def by_duration(stage: Stage) -> None:
+    """Transactions are filtered by their duration so far; negative values mean all."""
     _populate(stage)
     for duration_ms in (-1, -5, 0, LONG_MS):
         stage.send(ListTransactionsRequest([], [], duration_ms))

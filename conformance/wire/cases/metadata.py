@@ -35,6 +35,7 @@ def ask(stage: Stage, *names: str, create: bool = False) -> MetadataRequest:
 
 @case("topics by name")
 def by_name(stage: Stage) -> None:
+    """One topic, two topics, and one topic twice are described by name."""
     topic = stage.topic(partitions=3)
     stage.send(ask(stage, topic.name))
     stage.send(ask(stage, topic.name, stage.topic("u").name))
@@ -102,6 +103,7 @@ def operations(stage: Stage) -> None:
 
 @case("topics by id", since=10)
 def by_id(stage: Stage) -> None:
+    """Topics are described by id: existing, unknown, with a name too, and the empty id."""
     topic = stage.topic()
     stage.send(MetadataRequest([MetadataRequestTopic(topic.id, None)]))
     stage.send(MetadataRequest([MetadataRequestTopic(UNKNOWN_ID, None)]))

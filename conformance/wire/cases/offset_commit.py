@@ -42,6 +42,7 @@ def access_request(version: int, topic_id: bytes) -> OffsetCommitRequest:
 
 @case("by nobody, and read back")
 def simple(stage: Stage) -> None:
+    """Commits without a member: offsets go back too, and beyond the end of the log."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.send(commit(group, topic, 5))
     stage.send(commit(group, topic, 3, metadata=""))
@@ -51,6 +52,7 @@ def simple(stage: Stage) -> None:
 
 @case("offsets below 0")
 def negative(stage: Stage) -> None:
+    """Negative offsets are committed and read back."""
     group, topic = stage.name("g"), filled_topic(stage)
     for offset in (-1, -7):
         stage.send(commit(group, topic, offset))
@@ -59,6 +61,7 @@ def negative(stage: Stage) -> None:
 
 @case("the record's leader epoch", since=6)
 def epoch(stage: Stage) -> None:
+    """Commits have a leader epoch: none, current, ahead and invalid."""
     group, topic = stage.name("g"), filled_topic(stage)
     for number in (-1, 0, 7, -5):
         stage.send(commit(group, topic, 5, leader_epoch=number))
@@ -186,6 +189,7 @@ def unknown(stage: Stage) -> None:
 
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
+    """A request commits a partition twice; the read shows which offset remains."""
     group, topic = stage.name("g"), filled_topic(stage)
     request = commit(group, topic, 1)
     request.topics[0].partitions += commit(group, topic, 2).topics[0].partitions
@@ -195,6 +199,7 @@ def twice(stage: Stage) -> None:
 
 @case("the same topic twice, known and unknown")
 def topic_twice(stage: Stage) -> None:
+    """A request has a topic in two entries, existing and missing ones."""
     group, topic, other = stage.name("g"), filled_topic(stage), unknown_topic(stage)
     for target in (topic, other):
         request = commit(group, target, 1)

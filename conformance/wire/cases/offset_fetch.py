@@ -34,6 +34,7 @@ case = Cases(ApiKey.OFFSET_FETCH)
 
 
 def access_request(version: int, topic_id: bytes) -> OffsetFetchRequest:
+    """Return a request for one partition of one group, in the form of this version."""
     if version < 8:
         return OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic(TOPIC, [0])])
     topics = [OffsetFetchRequestTopics(TOPIC, topic_id, [0])]
@@ -73,6 +74,7 @@ def committed(stage: Stage) -> None:
 
 @case("all", since=2)
 def everything(stage: Stage) -> None:
+    """All offsets of a group are read, before and after the first commits."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.send(either(stage, group, None))
     stage.ask(commit(group, topic, 5, leader_epoch=0))
@@ -100,6 +102,7 @@ def states(stage: Stage) -> None:
 
 @case("stable offsets only", since=7)
 def require_stable(stage: Stage) -> None:
+    """Stable offsets are read from a group without transactions."""
     group, topic = stage.name("g"), filled_topic(stage)
     stage.ask(commit(group, topic, 5))
     request = either(stage, group, topic, 0, 1)
@@ -132,6 +135,7 @@ def as_member(stage: Stage) -> None:
 
 @case("of a consumer group")
 def consumer(stage: Stage) -> None:
+    """Offsets of consumer groups in each state are read."""
     topic = stage.topic(partitions=3)
     for suffix, group in groups_in_each_state(stage, topic).items():
         member_id, epoch = MEMBERS[suffix]
@@ -171,6 +175,7 @@ def as_streams_member(stage: Stage) -> None:
 
 @case("as nobody, with an epoch, of a consumer group", since=9)
 def as_nobody(stage: Stage) -> None:
+    """A member epoch without a member id is sent to a consumer group."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     finish_handover(stage, group, topic)
     request = ask(group, topic, 0)

@@ -51,6 +51,7 @@ def replicas(stage: Stage) -> None:
 
 @case("several, some of them unknown, some twice")
 def several(stage: Stage) -> None:
+    """One request has an epoch that exists, a missing partition, and a missing topic."""
     request = ask(filled_topic(stage))
     request.topics[0].partitions += ask(filled_topic(stage), 1, partition=9).topics[0].partitions
     request.topics[0].partitions += ask(filled_topic(stage), 0).topics[0].partitions

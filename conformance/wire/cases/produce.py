@@ -37,6 +37,7 @@ def access_request(version: int, topic_id: bytes) -> ProduceRequest:
 
 @case("one batch after another, and read back")
 def good(stage: Stage) -> None:
+    """Batches with keys and a null value are produced with acks=1 and acks=all, and read."""
     topic = stage.topic()
     for acks in (1, -1):
         stage.send(produce(topic, batch(stage, b"a", b"b", None, keyed=True), acks=acks))
@@ -50,6 +51,7 @@ def old(stage: Stage) -> None:
 
 @case("acks=0 has no reply")
 def no_acks(stage: Stage) -> None:
+    """A request with acks=0 has no response; the next response is that of the next request."""
     topic = stage.topic()
     stage.send_unanswered(produce(topic, batch(stage, b"a"), acks=0))
     stage.send(produce(topic, batch(stage, b"b")))
@@ -64,6 +66,7 @@ def no_acks_error(stage: Stage) -> None:
 
 @case("every compression")
 def compressed(stage: Stage) -> None:
+    """Batches of each codec are produced and read."""
     topic = stage.topic()
     for codec in Compression:
         stage.send(produce(topic, batch(stage, b"a" * 500, b"b", compression=codec)))
@@ -107,6 +110,7 @@ def mixed(stage: Stage) -> None:
 
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
+    """One request has two batches for a partition; the fetch shows what was appended."""
     topic = stage.topic()
     entries = [PartitionProduceData(0, batch(stage, value)) for value in (b"a", b"b")]
     data = [TopicProduceData(topic.name, topic.id, entries)]
@@ -187,6 +191,7 @@ def idempotent(stage: Stage) -> None:
 
 @case("idempotent: an unknown producer that begins in the middle")
 def unknown_producer(stage: Stage) -> None:
+    """The first batch of an idempotent producer has sequence number 1000."""
     topic = stage.topic()
     producer_id, epoch = _producer(stage)
     records = batch(stage, b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=1000)
@@ -283,6 +288,7 @@ def headers(stage: Stage) -> None:
 
 @case("timestamps below 0")
 def negative_timestamps(stage: Stage) -> None:
+    """Batches with negative timestamps; -1 means that a record has none."""
     topic = stage.topic()
     for first_ms in (-1, 0, -5):
         stage.send(produce(topic, batch(stage, b"a", first_ms=first_ms)))
@@ -309,6 +315,7 @@ _add_header_case("wrong checksum", 17, b"\x12\x34\x56\x78")
 
 @case("a control batch")
 def control(stage: Stage) -> None:
+    """A client produces a control batch, which only a coordinator may write."""
     marker = control_batch(
         ControlType.COMMIT, 0, producer_id=1, producer_epoch=0, timestamp=stage.now_ms
     )

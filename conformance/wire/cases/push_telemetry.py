@@ -31,6 +31,7 @@ LIMIT = 1_048_576
 @case("before it asked")
 @in_turn
 def unasked(stage: Stage) -> None:
+    """A client pushes before it has asked for its subscription, then twice after it."""
     client = instance_id(stage)
     stage.send(push(client, 1))
     response = get_subscription(stage, client)
@@ -74,6 +75,7 @@ def terminating(stage: Stage) -> None:
 @case("a last one that is refused")
 @in_turn
 def terminating_refused(stage: Stage) -> None:
+    """A last push with a wrong subscription id is refused; further pushes follow."""
     client = instance_id(stage)
     response = get_subscription(stage, client)
     stage.send(push(client, response.subscription_id + 1, terminating=True))

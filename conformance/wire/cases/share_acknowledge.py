@@ -111,6 +111,7 @@ def elsewhere(stage: Stage) -> None:
 
 @case("records of another member")
 def of_another(stage: Stage) -> None:
+    """A member cannot acknowledge records that another member has acquired."""
     group, topic = reading(stage)
     stage.send(fetch(group, "b", 0, topic))
     stage.send(acknowledge(group, "b", 1, topic, (0, 5, [ACCEPT])))
@@ -130,6 +131,7 @@ def done(stage: Stage) -> None:
 
 @case("locks that are renewed", since=2)
 def renewed(stage: Stage) -> None:
+    """A renewal of the lock must be announced by the request; the record is then accepted."""
     group, topic = reading(stage)
     stage.send(acknowledge(group, "a", 1, topic, (0, 0, [RENEW])))
     stage.send(acknowledge(group, "a", 2, topic, (0, 0, [RENEW]), renews=True))

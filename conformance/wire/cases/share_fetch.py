@@ -60,6 +60,7 @@ def sessions(stage: Stage) -> None:
 
 @case("who ends its session gives back what it has")
 def given_back(stage: Stage) -> None:
+    """The end of a share session (epoch -1) releases its records for other members."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
@@ -69,6 +70,7 @@ def given_back(stage: Stage) -> None:
 
 @case("who is cut off gives back what it has")
 def cut_off(stage: Stage) -> None:
+    """The end of a connection releases the records of its share session."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
@@ -108,6 +110,7 @@ def renewed(stage: Stage) -> None:
 
 @case("no more records than asked for", since=2)
 def strict(stage: Stage) -> None:
+    """In acquire mode 1 (strict) max_records also cuts within batches."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=4, share_acquire_mode=1))
@@ -139,6 +142,7 @@ def places(stage: Stage) -> None:
 
 @case("a group that never had a heartbeat")
 def unheard_of(stage: Stage) -> None:
+    """A member that has not joined the group fetches and acknowledges."""
     group, topic = new_group(stage), filled_topic(stage)
     stage.send(fetch(group, "a", 0, topic))
     stage.send(fetch(group, "a", 1))
@@ -165,6 +169,10 @@ def unknown_topic(stage: Stage) -> None:
 
 @case("a reply that waits, and one that does not")
 def waits(stage: Stage) -> None:
+    """Fetches whose minimum of bytes is not reached, is reached, and is 0.
+
+    The last one could wait for 60 s, but must be answered at once.
+    """
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, min_bytes=10_000))

@@ -50,6 +50,7 @@ def epochs(stage: Stage) -> None:
 
 @case("other topics than before")
 def subscriptions(stage: Stage) -> None:
+    """A member changes its subscription to a missing topic, then to no topic."""
     group, topic = new_group(stage), stage.topic(partitions=2)
     epoch = join_until_assigned(stage, group, "m", topic)
     stage.send(heartbeat(group, "m", epoch, ["gone"]))
@@ -58,6 +59,7 @@ def subscriptions(stage: Stage) -> None:
 
 @case("a group of another kind")
 def classic(stage: Stage) -> None:
+    """A share member joins a classic group, which refuses it."""
     group = stage.name("g")
     create_stable_group(stage, group)
     stage.send(join(group, "m", "t"))

@@ -53,6 +53,7 @@ def alter(group: str, *topics: tuple[str, list[tuple[int, int]]]) -> AlterShareG
 
 
 def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
+    """Return a request that deletes the group's start offsets of these topics."""
     return DeleteShareGroupOffsetsRequest(
         group,
         [delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(name) for name in topics],

@@ -105,6 +105,7 @@ def summary(
 
 
 def delete(group: str, topic_id: bytes, *partitions: int) -> DeleteShareGroupStateRequest:
+    """Return a request that deletes the state of these partitions, by default partition 0."""
     requested = delete_share_group_state.DeleteStateData(
         topic_id, [delete_share_group_state.PartitionData(each) for each in partitions or (0,)]
     )

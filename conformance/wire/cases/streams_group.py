@@ -36,6 +36,7 @@ def new_group(stage: Stage, suffix: str = "g", **settings: str) -> str:
 
 
 def configure(stage: Stage, group: str, **settings: str) -> None:
+    """Set-up: settings of the group are set, and the broker applies them."""
     configs = [AlterableConfig(key, 0, value) for key, value in settings.items()]
     resource = AlterConfigsResource(GROUP_RESOURCE, group, configs)
     stage.ask(IncrementalAlterConfigsRequest([resource]))

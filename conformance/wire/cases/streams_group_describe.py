@@ -61,6 +61,7 @@ def states(stage: Stage) -> None:
 
 @case("a group whose topics are missing")
 def not_ready(stage: Stage) -> None:
+    """A streams group whose source topic is missing is described and listed."""
     group = new_group(stage)
     stage.ask(join(group, "m", copying("gone")))
     stage.send(StreamsGroupDescribeRequest([group]))
@@ -69,6 +70,7 @@ def not_ready(stage: Stage) -> None:
 
 @case("a group that is to be assigned")
 def assigning(stage: Stage) -> None:
+    """A streams group that delays its first assignment (by 10 minutes) is described."""
     group, topic = stage.name("g"), stage.topic()
     configure(stage, group, **{"streams.initial.rebalance.delay.ms": "600000"})
     stage.ask(join(group, "m", copying(topic)))

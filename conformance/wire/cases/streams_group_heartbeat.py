@@ -177,6 +177,7 @@ def topologies(stage: Stage) -> None:
 
 @case("the first assignment, which waits")
 def delayed(stage: Stage) -> None:
+    """Members of a group that delays its first assignment (by 10 minutes) get no tasks."""
     group, topic = stage.name("g"), stage.topic()
     configure(stage, group, **{"streams.initial.rebalance.delay.ms": "600000"})
     response = stage.send(join(group, "first", copying(topic)))
@@ -295,6 +296,7 @@ def shutdown(stage: Stage) -> None:
 
 @case("a shutdown by who leaves")
 def leaving(stage: Stage) -> None:
+    """A member that leaves asks for the shutdown of the application; another one joins then."""
     group = new_group(stage)
     stage.send(join(group, "m", copying("gone")))
     stage.send(heartbeat(group, "m", -1, shutdown_application=True))

@@ -30,6 +30,7 @@ def access_request(version: int, topic_id: bytes) -> SyncGroupRequest:
 
 @case("the leader, again, and with other words")
 def leader(stage: Stage) -> None:
+    """The leader repeats its SyncGroup with the same, other and no assignments."""
     group = stage.name("g")
     member = join_first_member(stage, group)
     stage.send(sync(group, member.member_id))
@@ -98,6 +99,7 @@ def offsets_only(stage: Stage) -> None:
 
 @case("static: the instance and another's", since=3)
 def static(stage: Stage) -> None:
+    """A static member syncs with the right, another and no instance id."""
     group, instance = stage.name("g"), stage.name("i")
     member = join_first_member(stage, group, instance=instance)
     for name in (instance, "other", None):
@@ -107,6 +109,7 @@ def static(stage: Stage) -> None:
 
 @case("protocol type and name", since=5)
 def protocol(stage: Stage) -> None:
+    """SyncGroup with another protocol type or protocol is refused; the right ones are accepted."""
     group = stage.name("g")
     member = join_first_member(stage, group)
     for kind, name in (("other", "range"), ("consumer", "other"), ("consumer", "range")):
@@ -140,6 +143,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("a static member of a consumer group", since=3)
 def static_in_consumer_group(stage: Stage) -> None:
+    """A static classic member of a consumer group: right and wrong member and instance ids."""
     topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id

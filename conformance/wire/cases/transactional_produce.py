@@ -71,6 +71,7 @@ def transactional_others(stage: Stage) -> None:
 
 @case("transactional: once it has begun, the id does not matter")
 def transactional_id(stage: Stage) -> None:
+    """The request names the right, an unknown, an empty and no transactional id."""
     topic = stage.topic()
     producer = begin_transaction(stage, "txn", topic)
     names = (producer.transactional_id, stage.name("unknown"), "", None)
@@ -97,6 +98,7 @@ def transactional_without_id(stage: Stage) -> None:
 
 @case("transactional: an acks that does not exist")
 def transactional_acks(stage: Stage) -> None:
+    """Transactional batches need acks=all; other values are sent."""
     topic = stage.topic()
     producer = begin_transaction(stage, "txn", topic)
     for acks in (2, -2, 1):

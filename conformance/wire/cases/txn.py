@@ -116,6 +116,7 @@ def end(producer: CaseProducer, *, commit: bool) -> EndTxnRequest:
 
 
 def _until(ready: Callable[[], bool], what: str) -> None:
+    """Wait until `ready`; raise NotReady after READY_TIMEOUT_S seconds."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while not ready():
         if time.monotonic() > deadline:

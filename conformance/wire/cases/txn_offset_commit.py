@@ -129,6 +129,7 @@ def others(stage: Stage) -> None:
 
 @case("once it is known in the partition, the id does not matter")
 def known(stage: Stage) -> None:
+    """A commit names the right, an unknown and an empty transactional id."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     for one in (producer, producer.named(stage.name("unknown")), producer.named("")):
@@ -269,6 +270,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("long words with the offset")
 def metadata(stage: Stage) -> None:
+    """Metadata of 4096 characters, the default limit, are accepted, and one more is refused."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     for size in (4096, 4097):

@@ -40,6 +40,7 @@ def validation_request(*updates: tuple[str, int, int]) -> UpdateFeaturesRequest:
 
 @case("levels that they have")
 def as_it_is(stage: Stage) -> None:
+    """Features are set to the levels that they have: one by one, together, and one twice."""
     for name, level in LATEST.items():
         stage.send(upgrade_request((name, level)))
     stage.send(upgrade_request(*LATEST.items()))
@@ -48,6 +49,7 @@ def as_it_is(stage: Stage) -> None:
 
 @case("levels that are too high, too low or none")
 def out_of_range(stage: Stage) -> None:
+    """Upgrades to levels that are lower than the current one, or that do not exist."""
     for level in (3, 32_767, -1, -32_768):
         stage.send(upgrade_request((TRANSACTIONS, level)))
     for level in (31, 6, 1, 0, -1):
@@ -81,6 +83,7 @@ def nothing(stage: Stage) -> None:
 
 @case("a downgrade is allowed, by the first version", until=0)
 def allowed(stage: Stage) -> None:
+    """A downgrade is allowed by the field of version 0 instead of the type of upgrade."""
     for level in (2, 1, 0, 3):
         update = FeatureUpdateKey(
             feature=TRANSACTIONS, max_version_level=level, allow_downgrade=True
@@ -105,6 +108,7 @@ def downgrades(stage: Stage) -> None:
 
 @case("several, only validated", since=1)
 def several(stage: Stage) -> None:
+    """One request has two updates; one that is refused decides the result of both."""
     stage.send(validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 30, UPGRADE)))
     stage.send(
         validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 29, SAFE_DOWNGRADE))
@@ -114,6 +118,7 @@ def several(stage: Stage) -> None:
 
 @case("types of upgrade that there are not", since=1)
 def types(stage: Stage) -> None:
+    """Types of upgrade that do not exist, with right and wrong levels and names."""
     for kind in (UNKNOWN_TYPE, 4, 127, -1):
         for name, level in ((TRANSACTIONS, 1), (TRANSACTIONS, 2), (TRANSACTIONS, 9), (METADATA, 9)):
             stage.send(validation_request((name, level, kind)))

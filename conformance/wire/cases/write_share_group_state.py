@@ -34,6 +34,10 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("epochs of the group and of the leader")
 def epochs(stage: Stage) -> None:
+    """Writes have current, old and new epochs of the state and of the partition's leader.
+
+    The group's state epoch is 3; older epochs are fenced.
+    """
     group, topic = start_reading(stage, 3)
     for epoch, leader_epoch in ((3, 5), (2, 5), (3, 4), (4, 5), (3, 6), (-1, -1), (3, 5)):
         stage.send(write(group, topic.id, epoch=epoch, leader_epoch=leader_epoch))

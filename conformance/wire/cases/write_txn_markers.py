@@ -51,6 +51,7 @@ def _again(stage: Stage, suffix: str = "txn") -> CaseProducer:
 
 @case("nothing was written")
 def nothing(stage: Stage) -> None:
+    """Markers are written for a producer that has no open transaction."""
     topic, producer = stage.topic(), create_producer(stage)
     for commit in (True, False):
         stage.send(write_markers(marker(producer, {topic.name: [0]}, commit=commit)))
@@ -70,6 +71,7 @@ def open_transaction(stage: Stage) -> None:
 
 @case("epochs of the producer")
 def epochs(stage: Stage) -> None:
+    """Markers have the producer epoch of the transaction, older and newer ones."""
     topic, producer = stage.topic(), _again(stage)
     append_batch(stage, producer, topic)
     for by in (-1, 0, 1, 0, 5, 4):
@@ -79,6 +81,7 @@ def epochs(stage: Stage) -> None:
 
 @case("epochs of the coordinator")
 def coordinator_epochs(stage: Stage) -> None:
+    """Markers have equal, older and newer coordinator epochs; older ones are fenced."""
     topic, producer = stage.topic(), create_producer(stage)
     for epoch in (3, 3, 2, 4, -1, 0, 5):
         one = marker(producer, {topic.name: [0]}, coordinator_epoch=epoch)
@@ -88,6 +91,7 @@ def coordinator_epochs(stage: Stage) -> None:
 
 @case("both epochs are old")
 def both_old(stage: Stage) -> None:
+    """A marker has an old producer epoch and an old coordinator epoch: which error wins."""
     topic, producer = stage.topic(), _again(stage)
     stage.send(write_markers(marker(producer, {topic.name: [0]}, coordinator_epoch=7)))
     old = producer.other(epoch=-1)
@@ -115,6 +119,7 @@ def versions(stage: Stage) -> None:
 
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
+    """Markers for missing partitions and topics, in one request with existing ones."""
     topic, producer = stage.topic(partitions=2), create_producer(stage)
     entries = {topic.name: [0, 2, 1, -1], stage.name("none"): [0], "": [0], "a b": [3]}
     stage.send(write_markers(marker(producer, entries)))
@@ -140,6 +145,7 @@ def many(stage: Stage) -> None:
 
 @case("a marker twice")
 def twice(stage: Stage) -> None:
+    """One request has two markers of a producer for a partition, an abort and a commit."""
     topic, producer = stage.topic(), create_producer(stage)
     append_batch(stage, producer, topic)
     first = marker(producer, {topic.name: [0]}, commit=False)
@@ -149,6 +155,7 @@ def twice(stage: Stage) -> None:
 
 @case("a topic twice")
 def topic_twice(stage: Stage) -> None:
+    """One marker names a topic in two entries."""
     topic, producer = stage.topic(partitions=2), create_producer(stage)
     one = marker(producer, {topic.name: [0]})
     one.topics.append(WritableTxnMarkerTopic(topic.name, [1]))
@@ -164,6 +171,7 @@ def partition_twice(stage: Stage) -> None:
 
 @case("producers that cannot be")
 def absurd(stage: Stage) -> None:
+    """Markers have producer ids and epochs that no producer has."""
     topic = stage.topic()
     for producer_id, epoch in ((-1, 0), (-1, -1), (77, -1), (77, -5), (1 << 60, 32_767)):
         producer = CaseProducer("", producer_id, epoch)
