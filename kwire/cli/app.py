@@ -111,7 +111,7 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """As `connected`, with another default of --timeout."""
+    """Returns a decorator as `connected`, with another default of --timeout, in seconds."""
 
     def decorated(command: Callable[..., R]) -> Callable[..., R]:
         return _connected(command, timeout_s)
@@ -206,6 +206,8 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
         command_config: Path | None,
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
     ) -> R:
+        """Runs the command with a connected cluster; errors become a message and an exit status."""
+
         def with_cluster() -> R:
             """Connects to the cluster, runs the command, and closes the connections."""
             from kwire.cli.patience import patient

@@ -324,7 +324,7 @@ def run_forked(
     turn: Turn,
     on_ready: Callable[[Broker], None],
 ) -> None:
-    """As `run`, in a forked process that ends when its parent ends."""
+    """Does what `run` does, in a forked process that ends when its parent ends."""
     hosting = hosting._replace(exit_on_eof=True, control=place.control, ahead_ms=place.ahead_ms)
     run(None, settings, {}, hosting, turn=turn, on_ready=on_ready)
 

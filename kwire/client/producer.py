@@ -233,6 +233,7 @@ class Producer:
         transactional id."""
 
         def attempt() -> None:
+            """Sends the request once, and stores the producer id and epoch."""
             # Brokers ignore the timeout if there is no transactional id.
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             reply = self._cluster.any().call(request)

@@ -223,7 +223,7 @@ class _Plan:
         return in_rack[there] < in_rack[here]
 
     def _may_go_by_topic(self, place: TopicPartition, source: int, target: int) -> bool:
-        """As `_may_go`, and the topic stays as evenly spread as before."""
+        """Whether `_may_go` allows the move and the topic stays as evenly spread as before."""
         of_topic = self._of_topic[place.topic]
         return of_topic[target] < of_topic[source] and self._may_go(place, source, target)
 

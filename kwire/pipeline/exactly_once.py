@@ -58,8 +58,8 @@ NEVER = (
 )
 """Errors of a record that a retry does not solve."""
 OF_ONE_RECORD = ("INVALID_TIMESTAMP", "INVALID_RECORD")
-"""Those of them with which one record makes the broker refuse its whole batch; librdkafka does not
-say which record it is."""
+"""The ones of `NEVER` that one record causes for its whole batch.  librdkafka does not say which
+record it is."""
 
 
 class WriteError(RuntimeError):

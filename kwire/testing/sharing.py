@@ -356,7 +356,7 @@ class SharedClusterProcess(Startable):
             self._end(signal.SIGKILL)
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
-        """As `ClusterProcess.wait_until_members`."""
+        """Does what `ClusterProcess.wait_until_members` does."""
         members = frozenset(self.running if ids is None else ids)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:

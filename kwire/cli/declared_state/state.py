@@ -22,7 +22,7 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 
 class SecretSource(StrEnum):
-    """Where the declaration has a password from."""
+    """The source of a password: the declaration itself, an environment variable or a file."""
 
     TEXT = "text"
     ENV = "env"

@@ -114,5 +114,5 @@ def renamed_option(
     old: Sequence[str],
     **attributes: Any,  # noqa: ANN401 - click's own
 ) -> Callable[[C], C]:
-    """As `click.option`, for an option with the former names `old`."""
+    """Returns what `click.option` returns, for an option that has the former names `old`."""
     return click.option(*names, cls=RenamedOption, old=old, **attributes)

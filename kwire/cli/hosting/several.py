@@ -336,7 +336,7 @@ class ClusterProcesses:
     # -- in this process
 
     def _receive_signals(self) -> None:
-        """Have signals written to a pipe, which `_watch` reads."""
+        """Has Python write signals to a pipe, so that `_watch` can wait for them by `select`."""
         for end in self._signals:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)

@@ -157,6 +157,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
             steps: Path | None = None,
             **kwargs: Any,  # noqa: ANN401 - whatever the command takes
         ) -> R:
+            """Runs the command with a SparkJob; errors become a message and an exit status."""
             from kwire.pipeline import Kafka, SparkOptions
 
             def asked() -> R:

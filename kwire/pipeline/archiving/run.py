@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 ARROW_RECORDS = 1_000
-"""That Spark hands to Python at a time: a broker's largest records by default, 1 MB each, are then
-1 GB at the worst, where Spark's own 10,000 would be more than an array can hold."""
+"""The most records that Spark passes to Python at once.  With records of 1 MB, the largest that
+brokers accept by default, this is 1 GB.  Spark's default of 10,000 could exceed the size of an Arrow
+array."""
 
 SPARK_COLUMNS = (
     "topic", "key", "value", "headers", "timestamp", "timestampType", "partition", "offset",

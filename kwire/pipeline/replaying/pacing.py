@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DUE = "due"
 """The column that rows are sorted by: the latest timestamp (ms) of its partition up to a row."""
 TRANSACTION_S = 0.5
-"""That records which are due wait for others of their partition at most."""
+"""The longest time, in seconds, for which due records wait for others of their partition."""
 
 
 @dataclass(frozen=True)

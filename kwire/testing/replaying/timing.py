@@ -32,8 +32,8 @@ LAG_MS: Final = 10
 PATIENCE_S: Final = 0.05
 """Within this time, most machines deliver a response that does not wait for the broker's clock."""
 TOGETHER_MS: Final = 2_000
-"""By how much one broker's clock may be ahead of the others' during an advance: much less than
-followers may lag (replica.lag.time.max.ms), or requests between brokers may take."""
+"""How many ms one broker's clock may be ahead of the others' during an advance.  It is much less than
+replica.lag.time.max.ms, and than the timeouts of requests between brokers."""
 
 
 class RealTime:
@@ -55,10 +55,10 @@ class RealTime:
         self._last_ms = time_ms
 
     def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
-        """Advance the broker's time to that of the response.  Nothing to do without its clock."""
+        """Advances the broker's time to that of the response.  Does nothing here: the clock is real."""
 
     def wait(self, for_s: float) -> None:
-        """Let that much time pass."""
+        """Waits `for_s` seconds, in which the brokers' time passes, too."""
         time.sleep(for_s)
 
 

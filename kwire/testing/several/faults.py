@@ -28,7 +28,7 @@ class SpreadFault(Removable):
         return merged({broker_id: fault.happened for broker_id, fault in self.at.items()})
 
     def assert_happened(self, times: int | None = None, *, within_s: float = 0.0) -> list[Happened]:
-        """As `Fault.assert_happened`, with the injections of all brokers together."""
+        """Does what `Fault.assert_happened` does, with the injections of all brokers together."""
         __tracebackhide__ = True  # pytest shows the line of the test
         return assert_injections(self, times, within_s)
 
