@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 ARROW_RECORDS = 1_000
 """The most records that Spark passes to Python at once.  With records of 1 MB, the largest that
-brokers accept by default, this is 1 GB.  Spark's default of 10,000 could exceed the size of an Arrow
-array."""
+brokers accept by default, this is 1 GB.  Spark's default of 10,000 could exceed the size of an
+Arrow array."""
 
 SPARK_COLUMNS = (
     "topic", "key", "value", "headers", "timestamp", "timestampType", "partition", "offset",

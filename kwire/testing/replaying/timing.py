@@ -32,8 +32,8 @@ LAG_MS: Final = 10
 PATIENCE_S: Final = 0.05
 """Within this time, most machines deliver a response that does not wait for the broker's clock."""
 TOGETHER_MS: Final = 2_000
-"""How many ms one broker's clock may be ahead of the others' during an advance.  It is much less than
-replica.lag.time.max.ms, and than the timeouts of requests between brokers."""
+"""How many ms one broker's clock may be ahead of the others' during an advance.  It is much less
+than replica.lag.time.max.ms, and than the timeouts of requests between brokers."""
 
 
 class RealTime:
@@ -55,7 +55,7 @@ class RealTime:
         self._last_ms = time_ms
 
     def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
-        """Advances the broker's time to that of the response.  Does nothing here: the clock is real."""
+        """Does nothing, since this class does not control the broker's clock; see HeldTime."""
 
     def wait(self, for_s: float) -> None:
         """Waits `for_s` seconds, in which the brokers' time passes, too."""
