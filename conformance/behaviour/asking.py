@@ -163,7 +163,7 @@ def send_sequence(
 
 
 def read(stage: ScenarioStage, topic: CaseTopic, offset: int = 0, partition: int = 0) -> bytes:
-    """Preparation: the bytes of the partition from `offset` on."""
+    """Return the bytes of the partition from `offset` on; raise NotReady after an error."""
     reply = stage.ask(fetch(topic, offset, partition=partition))
     partition_data = reply.responses[0].partitions[0]
     if partition_data.error_code:
@@ -177,7 +177,7 @@ def headers(data: bytes) -> list[BatchHeader]:
 
 
 def offset_of(stage: ScenarioStage, topic: CaseTopic, timestamp: int, partition: int = 0) -> int:
-    """Preparation: the offset for a timestamp, or -1 if there is none."""
+    """Return the offset for a timestamp, or -1 if there is none."""
     reply = stage.ask(list_offsets(topic, timestamp, partition=partition))
     offset: int = reply.topics[0].partitions[0].offset
     return offset

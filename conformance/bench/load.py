@@ -225,7 +225,7 @@ class _Pump:
         self.sock.sendall(self._window[: count * size])
 
     def receive(self) -> int:
-        """Read, and check the complete responses; return their number."""
+        """Read what is there, check the complete responses, and return their number."""
         with memoryview(self._replies) as view:
             received = self.sock.recv_into(view[self._have :])
         if not received:

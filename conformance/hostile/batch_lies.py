@@ -178,7 +178,7 @@ LARGE: Mapping[str, Lie] = {
 
 
 def _codec_lies() -> Iterator[tuple[str, Lie]]:
-    """Contradictions in a compressed batch, for each codec."""
+    """Yield contradictions in a compressed batch, for each codec."""
     for codec in list(Compression)[1:]:
         packed = compress(codec, SOUND)
         payloads = {
@@ -289,7 +289,7 @@ OLD_MESSAGES: Mapping[str, Mapping[str, int | bytes | None]] = {
 
 
 def _old_messages() -> Iterator[tuple[str, Lie]]:
-    """Message sets in the formats that Kafka 4 no longer accepts."""
+    """Yield message sets in the formats that Kafka 4 no longer accepts."""
     for magic in (0, 1):
         for name, claims in OLD_MESSAGES.items():
             yield f"format {magic}: {name}", partial(_message, magic=magic, claims=claims)

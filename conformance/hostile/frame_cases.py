@@ -160,7 +160,7 @@ def _topic(stage: HostileStage) -> CaseTopic:
 
 
 def delivery_cases(served: Served) -> Iterator[HostileCase]:
-    """Every API in its newest version, in every kind of delivery."""
+    """Yield a case of every API in its newest version, in every kind of delivery."""
     for key, (_, high) in sorted(served.items()):
         if key in SOUND_REQUESTS:
             for what, deliver in DELIVERIES.items():

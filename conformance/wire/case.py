@@ -32,6 +32,7 @@ class Case:
     """
 
     def applies_to(self, version: int) -> bool:
+        """Return whether the case is meant for this version of its API key."""
         return self.since <= version <= self.until
 
 
@@ -76,6 +77,8 @@ class Cases:
 
 
 def _one(make: MakeRequest) -> Play:
+    """Return a script that sends the one request that `make` returns."""
+
     def play(stage: Stage) -> None:
         stage.send(make(stage))
 

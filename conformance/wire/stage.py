@@ -101,7 +101,7 @@ class Stage:
         return topic
 
     def await_cluster_changes(self) -> None:
-        """Preparation: wait until the broker has applied all changes of the cluster so far.
+        """Wait until the broker has applied all changes of the cluster so far.
 
         Brokers apply changes in order, some time after the response to the client that made them.
         So a broker that has a new topic also has all earlier changes. Changes that arrive together
@@ -111,7 +111,7 @@ class Stage:
             self.topic(f"fence{len(self._own_topics)}")
 
     def delete_and_wait(self, topic: CaseTopic) -> None:
-        """Preparation: delete a topic and wait until its partitions are no longer served."""
+        """Delete a topic and wait until its partitions are no longer served."""
         delete_topics(self.broker, self._peer(SETUP), [topic.name])
         self.broker.wait_until_deleted(self._peer(SETUP), topic)
 
@@ -130,7 +130,7 @@ class Stage:
     # Requests
 
     def ask(self, request: Message, version: int | None = None) -> Any:  # noqa: ANN401 - any response
-        """Preparation: the response to a request in its newest version; it is not compared."""
+        """Return the response to a request in its newest version; it is not compared."""
         return self.broker.ask(self._peer(SETUP), request, version)
 
     def send(

@@ -54,7 +54,7 @@ class BenchSubject:
 
 
 def _memory_kb(pid: int) -> tuple[int, int]:
-    """PSS and RSS of a process and its children, in kB."""
+    """Return the PSS and RSS of a process and its children, in kB."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     pss = rss = 0
     for process_id in (pid, *children):

@@ -33,7 +33,7 @@ def reassign(
     timeout_ms: int = 30_000,
     keeps_factor: bool = False,
 ) -> AlterPartitionReassignmentsRequest:
-    """With `keeps_factor` the number of replicas must stay the same (v1, KIP-860)."""
+    """Return a reassignment; with `keeps_factor` the number of replicas must stay (v1, KIP-860)."""
     reassignable = [
         ReassignableTopic(
             name,

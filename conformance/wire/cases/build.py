@@ -52,7 +52,7 @@ def batch(stage: Stage, *values: bytes | None, **options: Any) -> bytearray:  # 
 def produce(
     topic: CaseTopic, records: Records | None, *, partition: int = 0, acks: int = 1, **options: str
 ) -> ProduceRequest:
-    """Send one batch, or any other bytes, to one partition, named by both name and id."""
+    """Return a Produce request of one batch, or any bytes; its topic has both name and id."""
     data = [PartitionProduceData(partition, records)]
     return ProduceRequest(
         acks=acks,
@@ -73,7 +73,7 @@ def fetch(
     min_bytes: int = 0,
     **of_request: Any,  # noqa: ANN401 - any fields
 ) -> FetchRequest:
-    """Fetch one partition from `offset`."""
+    """Return a Fetch request of one partition from `offset` on."""
     place = FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes
     )
@@ -87,7 +87,7 @@ def fetch(
 
 
 def fill(stage: Stage, topic: CaseTopic, *batches: Records, partition: int = 0) -> None:
-    """Set-up: append one batch after another."""
+    """Append one batch after another; raise NotReady if the broker refuses one."""
     for records in batches:
         reply = stage.ask(produce(topic, records, partition=partition))
         code = reply.responses[0].partition_responses[0].error_code
@@ -142,7 +142,7 @@ def join(
     session_ms: int = 30_000,
     rebalance_ms: int = 5_000,
 ) -> JoinGroupRequest:
-    """Build a JoinGroup request."""
+    """Return a JoinGroup request; an empty member id means a new member."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_ms,
@@ -173,7 +173,7 @@ def sync(
 
 
 def join_first_member(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
-    """Set-up: the group's only member has joined; the group waits for its SyncGroup."""
+    """Join the only member of a classic group, which then waits for the member's SyncGroup."""
     version = 4  # the last version without instance ids; it requires a member id
     if options.get("instance"):
         version = 5
@@ -187,7 +187,7 @@ def join_first_member(stage: Stage, group_id: str, **options: Any) -> JoinGroupR
 
 
 def create_stable_group(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
-    """Set-up: a stable group with one member."""
+    """Create a stable classic group with one member, and return the member."""
     member = join_first_member(stage, group_id, **options)
     reply = stage.ask(sync(group_id, member.member_id, member.generation_id), 3)
     if reply.error_code:
@@ -196,7 +196,7 @@ def create_stable_group(stage: Stage, group_id: str, **options: Any) -> JoinGrou
 
 
 def start_rebalance(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
-    """Set-up: a stable group whose member must rejoin, because a second one is joining.
+    """Create a stable group whose member must rejoin, because a second one is joining.
 
     The second member's join is pending on connection `on`.  Returns the first member.
     """
@@ -209,7 +209,7 @@ def start_rebalance(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
 
 
 def create_empty_group(stage: Stage, group_id: str) -> JoinGroupResponse:
-    """Set-up: a group whose only member has left."""
+    """Create a classic group whose only member has left, and return that member."""
     member = create_stable_group(stage, group_id)
     leaving = [MemberIdentity(member.member_id)]
     stage.ask(LeaveGroupRequest(group_id=group_id, members=leaving))
@@ -228,7 +228,7 @@ def commit(
     leader_epoch: int = -1,
     **more: Any,  # noqa: ANN401 - any fields
 ) -> OffsetCommitRequest:
-    """Commit the offset of one partition."""
+    """Return an OffsetCommit of one partition; by default without a member."""
     place = OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
     return OffsetCommitRequest(
         group_id=group_id,

@@ -33,7 +33,7 @@ def subscription(stage: Stage, **settings: str) -> Iterator[None]:
 
 
 def unsubscribe(stage: Stage, name: str) -> None:
-    """Set-up: delete a subscription."""
+    """Delete a subscription; the response is not compared."""
     stage.ask(alter(CLIENT_METRICS, name, *((key, DELETE, None) for key in SETTINGS)))
     stage.await_cluster_changes()
 
@@ -44,7 +44,7 @@ def instance_id(stage: Stage, number: int = 0) -> bytes:
 
 
 def introduce(stage: Stage, software: str) -> None:
-    """Set-up: the client of the main connection sends its software name."""
+    """Send ApiVersions with this software name, which subscriptions can match."""
     stage.send(ApiVersionsRequest(software, "1.0"), 3)
 
 

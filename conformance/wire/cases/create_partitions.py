@@ -24,7 +24,7 @@ def access_request(version: int, topic_id: bytes) -> CreatePartitionsRequest:
 def grow(
     name: str, count: int, assignments: list[list[int]] | None = None, validate_only: bool = False
 ) -> CreatePartitionsRequest:
-    """Change the number of partitions of one topic."""
+    """Return a request for `count` partitions of one topic."""
     nodes = None
     if assignments is not None:
         nodes = [CreatePartitionsAssignment(brokers) for brokers in assignments]

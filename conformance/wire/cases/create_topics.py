@@ -31,7 +31,7 @@ def new_topic(
     configs: dict[str, str | None] | None = None,
     assignments: dict[int, list[int]] | None = None,
 ) -> CreatableTopic:
-    """Describe one topic to create."""
+    """Return the description of one topic to create."""
     return CreatableTopic(
         name,
         partitions,

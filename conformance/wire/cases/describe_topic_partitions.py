@@ -22,7 +22,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeTopicPartitionsRequ
 def ask(
     *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> DescribeTopicPartitionsRequest:
-    """Request topics by name."""
+    """Return a request for topics by name; `limit` is the partitions of one response."""
     return DescribeTopicPartitionsRequest(
         [TopicRequest(name) for name in names], limit, Cursor(*cursor) if cursor else None
     )

@@ -89,10 +89,7 @@ def first_whole(stage: Stage) -> None:
 
 @case("waits until records come")
 def wait_for_records(stage: Stage) -> None:
-    """A fetch of an empty partition is answered as soon as a record arrives.
-
-    It would wait for 9 s, longer than the case may take.
-    """
+    """A fetch of an empty partition, which may wait for 9 s, is answered when a record arrives."""
     topic = stage.topic()
     stage.begin(fetch(topic, max_wait_ms=9_000, min_bytes=1))
     fill(stage, topic, batch(stage, b"a"))

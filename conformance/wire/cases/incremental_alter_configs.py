@@ -34,7 +34,7 @@ MIN_ISR = "min.insync.replicas"
 def alter(
     kind: int, name: str, *configs: tuple[str, int, str | None], validate_only: bool = False
 ) -> IncrementalAlterConfigsRequest:
-    """Alter settings of one resource, each given as name, operation and value."""
+    """Return changes of one resource, each given as name, operation and value."""
     entries = [AlterableConfig(*config) for config in configs]
     resource = AlterConfigsResource(kind, name, entries)
     return IncrementalAlterConfigsRequest([resource], validate_only)

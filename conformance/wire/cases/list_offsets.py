@@ -35,7 +35,7 @@ def ask(
     replica: int = -1,
     isolation: int = 0,
 ) -> ListOffsetsRequest:
-    """Request the offsets of one partition, once for each timestamp."""
+    """Return a request for the offsets of one partition, one for each timestamp."""
     entries = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
     topics = [ListOffsetsTopic(topic.name, entries)]
     return ListOffsetsRequest(replica, isolation, topics, timeout_ms=1000)

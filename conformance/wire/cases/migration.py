@@ -87,7 +87,7 @@ def _sync(
 def classic_group(
     stage: Stage, group: str, topic: CaseTopic, *partitions: int, instance: str | None = None
 ) -> JoinGroupResponse:
-    """Set-up: a stable classic group whose only member has these partitions."""
+    """Create a stable classic group whose only member has these partitions; return the member."""
     protocols = (("range", subscription(topic)),)
     member = build.join_first_member(stage, group, protocols=protocols, instance=instance)
     data = assignment(topic, *partitions)
@@ -96,7 +96,7 @@ def classic_group(
 
 
 def create_mixed_group(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Set-up: a consumer group of "m", which uses the consumer protocol, and "c", which does not.
+    """Create a consumer group of "m", of the consumer protocol, and "c", of the classic one.
 
     Of three partitions "m" has two since epoch 2 and "c" has one since epoch 3.
     """
@@ -109,6 +109,7 @@ def create_mixed_group(stage: Stage, group: str, topic: CaseTopic) -> None:
 
 
 def _look(stage: Stage, group: str) -> None:
+    """Describe the group as a consumer group and as a classic one; both responses are compared."""
     stage.send(ConsumerGroupDescribeRequest([group]))
     stage.send(DescribeGroupsRequest([group]))
 

@@ -34,7 +34,7 @@ def access_request(version: int, topic_id: bytes) -> ShareAcknowledgeRequest:
 
 
 def reading(stage: Stage, **settings: str) -> tuple[str, CaseTopic]:
-    """Set-up: the member `a` has fetched the records of a filled topic."""
+    """Return a group whose member `a` has fetched the records of a topic, and the topic."""
     group, topic = new_group(stage, **settings), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.ask(fetch(group, "a", 0, topic))

@@ -49,12 +49,13 @@ def heartbeat(
 
 
 def join(group: str, member: str, *topics: CaseTopic | str) -> ShareGroupHeartbeatRequest:
+    """Return the heartbeat that joins (epoch 0) with this subscription."""
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
     return heartbeat(group, member, 0, names)
 
 
 def join_until_assigned(stage: Stage, group: str, member: str, topic: CaseTopic) -> int:
-    """Set-up: a member that has an assignment; returns its epoch."""
+    """Join a member, wait until it has an assignment, and return its epoch."""
     response: ShareGroupHeartbeatResponse = stage.ask(join(group, member, topic))
     until = time.monotonic() + ASSIGNED_TIMEOUT_S
     while response.assignment is None or not response.assignment.topic_partitions:
@@ -72,7 +73,7 @@ def fetch(
     *acknowledgements: Acknowledgement,
     **fields: Any,  # noqa: ANN401 - its
 ) -> ShareFetchRequest:
-    """Fetch partition 0 of a topic, or, if it is None, the partitions of the session."""
+    """Return a ShareFetch of partition 0; without a topic, of the partitions of the session."""
     batches = [share_fetch.AcknowledgementBatch(*each) for each in acknowledgements]
     topics = []
     if topic is not None:

@@ -22,7 +22,7 @@ from kwire.conformance.wire.stage import Stage
 
 
 def describe(group: str, *topics: tuple[str, list[int]]) -> DescribeShareGroupOffsetsRequest:
-    """Describe these partitions, or all if none are given."""
+    """Return a request for the start offsets of these partitions, or of all without any."""
     requested = [
         describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(*each) for each in topics
     ]
@@ -36,7 +36,7 @@ def describe(group: str, *topics: tuple[str, list[int]]) -> DescribeShareGroupOf
 
 
 def alter(group: str, *topics: tuple[str, list[tuple[int, int]]]) -> AlterShareGroupOffsetsRequest:
-    """Set the start offsets of partitions."""
+    """Return a request that sets the start offsets of partitions."""
     return AlterShareGroupOffsetsRequest(
         group,
         [
@@ -61,7 +61,7 @@ def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
 
 
 def create_empty_reader(stage: Stage) -> tuple[str, CaseTopic]:
-    """Set-up: an empty group that has initialized a topic, and has not read any record yet."""
+    """Return a group without members that has initialized a topic and read no record of it."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
@@ -69,7 +69,7 @@ def create_empty_reader(stage: Stage) -> tuple[str, CaseTopic]:
 
 
 def create_reader(stage: Stage) -> tuple[str, CaseTopic]:
-    """Set-up: a group with a member that has acquired records."""
+    """Return a group whose member `m` has acquired records of a topic, and the topic."""
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "m", topic)
     stage.ask(fetch(group, "m", 0, topic))

@@ -30,7 +30,7 @@ StateBatch = tuple[int, int, int, int]
 
 
 def state_topic(stage: Stage) -> None:
-    """Set-up: have `__share_group_state` created, by a group with an assignment."""
+    """Have the broker create `__share_group_state`, which the first assignment does."""
     group, topic = new_group(stage, "maker"), stage.topic("made")
     join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
@@ -155,7 +155,7 @@ def send_invalid_partitions(stage: Stage) -> None:
 
 
 def start_reading(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, CaseTopic]:
-    """Set-up: a group that starts to read a partition."""
+    """Initialize the state of partition 0 of a new topic; return the group and the topic."""
     state_topic(stage)
     group, topic = new_group_and_topic(stage, 2)
     stage.ask(initialize(group, topic.id, epoch, start))

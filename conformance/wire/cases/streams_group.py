@@ -36,7 +36,7 @@ def new_group(stage: Stage, suffix: str = "g", **settings: str) -> str:
 
 
 def configure(stage: Stage, group: str, **settings: str) -> None:
-    """Set-up: settings of the group are set, and the broker applies them."""
+    """Set settings of the group, and wait until the broker applies them."""
     configs = [AlterableConfig(key, 0, value) for key, value in settings.items()]
     resource = AlterConfigsResource(GROUP_RESOURCE, group, configs)
     stage.ask(IncrementalAlterConfigsRequest([resource]))
@@ -125,7 +125,7 @@ WORDS = (("first", 3), ("first", 2), ("first", 1), ("first", 4), ("first", -1), 
 
 
 def finish_handover(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Set-up: the first member had both tasks and has given one to the second."""
+    """Let "first" have both tasks and give one of them to "second"."""
     stage.ask(join(group, "first", copying(topic)))
     stage.ask(join(group, "second", copying(topic)))
     response = stage.ask(heartbeat(group, "first", 2, ("0", [0, 1])))

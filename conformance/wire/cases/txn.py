@@ -40,11 +40,12 @@ class CaseProducer:
         )
 
     def named(self, transactional_id: str) -> CaseProducer:
+        """Return a copy with another transactional id."""
         return CaseProducer(transactional_id, self.producer_id, self.epoch)
 
 
 def create_producer(stage: Stage, suffix: str = "txn") -> CaseProducer:
-    """Set-up: a producer for this case, without an open transaction."""
+    """Return a producer with a transactional id of this case and no open transaction."""
     name = stage.name(suffix)
     producers: list[CaseProducer] = []
 
@@ -65,7 +66,7 @@ def create_producer(stage: Stage, suffix: str = "txn") -> CaseProducer:
 
 
 def begin_transaction(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> CaseProducer:
-    """Set-up: a producer with all partitions of `topics` in its transaction."""
+    """Return a producer with all partitions of `topics` in its transaction."""
     producer = create_producer(stage, suffix)
     for topic in topics:
         stage.ask(add(producer, {topic.name: list(range(topic.partitions))}), CLIENTS)
@@ -73,13 +74,13 @@ def begin_transaction(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> 
 
 
 def end_transaction(stage: Stage, producer: CaseProducer, *, commit: bool = True) -> None:
-    """Set-up: end the producer's transaction completely, without a new epoch."""
+    """End the producer's transaction and wait until it has ended; its epoch stays the same."""
     stage.ask(end(producer, commit=commit), WITHOUT_BUMP)
     wait_until_ended(stage, producer)
 
 
 def wait_until_ended(stage: Stage, producer: CaseProducer) -> None:
-    """Set-up: wait until a transaction that is ending has ended."""
+    """Wait until the transaction is no longer prepared to commit or abort."""
 
     def ready() -> bool:
         reply = stage.ask(DescribeTransactionsRequest([producer.transactional_id]))
@@ -89,7 +90,7 @@ def wait_until_ended(stage: Stage, producer: CaseProducer) -> None:
 
 
 def add(producer: CaseProducer, partitions: dict[str, list[int]]) -> AddPartitionsToTxnRequest:
-    """Build a request as clients send it, up to v3."""
+    """Return an AddPartitionsToTxn request as clients send it, up to version 3."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
@@ -101,7 +102,7 @@ def add(producer: CaseProducer, partitions: dict[str, list[int]]) -> AddPartitio
 def broker_transaction(
     producer: CaseProducer, partitions: dict[str, list[int]], *, verify_only: bool = False
 ) -> AddPartitionsToTxnTransaction:
-    """Build one transaction of a request as brokers send it, from v4."""
+    """Return one transaction of an AddPartitionsToTxn request of a broker, from version 4."""
     return AddPartitionsToTxnTransaction(
         producer.transactional_id,
         producer.producer_id,

@@ -52,7 +52,7 @@ def txn_produce(
     batches: Mapping[int, Records | None],
     acks: int = -1,
 ) -> ProduceRequest:
-    """Send batches to partitions of one topic."""
+    """Return a Produce request with these batches by partition of one topic."""
     data = [PartitionProduceData(index, records) for index, records in batches.items()]
     return ProduceRequest(
         transactional_id=transactional_id,
@@ -70,7 +70,7 @@ def append_batch(
     *values: bytes,
     partition: int = 0,
 ) -> None:
-    """Set-up: append a batch of the producer's transaction."""
+    """Append a batch of the producer's transaction; raise NotReady if the broker refuses."""
     records = txn_batch(stage, producer, sequence, *values)
     request = txn_produce(producer.transactional_id, topic, {partition: records})
     answer = stage.ask(request).responses[0].partition_responses[0]
@@ -98,6 +98,7 @@ def marker(
 
 
 def write_markers(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
+    """Return a WriteTxnMarkers request with these markers."""
     return WriteTxnMarkersRequest([*markers])
 
 
@@ -111,7 +112,7 @@ def txn_commit(
     metadata: str | None = "note",
     **member: Any,  # noqa: ANN401 - the request's fields
 ) -> TxnOffsetCommitRequest:
-    """Commit the offset of one partition in the producer's transaction."""
+    """Return a TxnOffsetCommit of one partition in the producer's transaction."""
     place = TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id,
@@ -124,7 +125,7 @@ def txn_commit(
 
 
 def add_group(stage: Stage, producer: CaseProducer, group_id: str) -> None:
-    """Set-up: add the group's offsets to the producer's transaction."""
+    """Add the group to the producer's transaction; raise NotReady if the broker refuses."""
     request = AddOffsetsToTxnRequest(
         producer.transactional_id, producer.producer_id, producer.epoch, group_id
     )
