@@ -51,7 +51,7 @@ def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
         return _identity(path)
     reader = _BY_SUFFIX.get(path.suffix)
     if reader is None:
-        raise CorruptFile(f"{path} is no file of a log directory that could be read here")
+        raise CorruptFile(f"{path} is not a file of a log directory that this command reads")
     return reader(path)
 
 

@@ -268,7 +268,9 @@ class PeerConnection:
             return None
         (size,) = _SIZE.unpack_from(self._buffer)
         if not 4 <= size <= REPLY_SIZE_BYTES_MAX:
-            raise DecodeError(f"a reply of {size} bytes")
+            raise DecodeError(
+                f"a reply has {size} bytes, but must have 4 to {REPLY_SIZE_BYTES_MAX} bytes"
+            )
         if filled >= 4 + size:
             frame = self._buffer[4 : 4 + size]
             rest = self._buffer[4 + size : filled]
