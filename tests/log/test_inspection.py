@@ -179,7 +179,7 @@ def test_dump_prints_every_kind_of_file(data_dir: Path) -> None:
 def test_dump_reports_a_file_that_it_cannot_read(tmp_path: Path) -> None:
     for name, data, why in (
         (f"{FIRST}.log", b"x" * 100, "position 0"),
-        ("notes.txt", b"x", "no file of a log directory"),
+        ("notes.txt", b"x", "not a file of a log directory"),
         ("x.index", b"12345678", "base offset"),
         (f"{FIRST}.snapshot", b"x", "cut short"),
     ):
