@@ -54,7 +54,7 @@ def test_verify_prints_a_problem_and_exits_with_1(folder: Path) -> None:
 
 def test_verify_of_another_directory_is_a_usage_error(tmp_path: Path) -> None:
     assert "no partitions" in kwire_log("verify", tmp_path, status=2).stderr
-    assert "not a file of a log directory" in kwire_log("dump", tmp_path, status=2).stderr
+    assert "no file of a log directory" in kwire_log("dump", tmp_path, status=2).stderr
     (tmp_path / "dbus-1").mkdir()  # as /etc has it: the name of a partition's folder, and empty
     (tmp_path / "kwire-metadata.log").touch()
     assert "no partitions" in kwire_log("verify", tmp_path / "dbus-1", status=2).stderr
