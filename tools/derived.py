@@ -108,8 +108,9 @@ def routes() -> list[Route]:
 
 
 def route_table() -> str:
-    of_cluster = [route for route in routes() if route.in_cluster_only]
-    of_all = [route for route in routes() if not route.in_cluster_only]
+    every = routes()
+    of_cluster = [route for route in every if route.in_cluster_only]
+    of_all = [route for route in every if not route.in_cluster_only]
     return f'''\
 {BANNER.format("the ROUTE of each handler")}
 """The routes of all API keys."""
@@ -158,15 +159,16 @@ def _line_of(route: Route) -> str:
 
 
 def apis_page() -> str:
+    every = routes()
     rows = "".join(
         f"| {route.api_key.value} | {API_NAMES[route.api_key]} "
         f"| {route.min_version}-{route.max_version} |\n"
-        for route in routes()
+        for route in every
         if not route.in_cluster_only
     )
     text = (ROOT / "docs/apis.md").read_text("utf-8")
     text = with_section(text, "apis", f"| key | request | versions |\n| --- | --- | --- |\n{rows}")
-    served = {route.api_key for route in routes()}
+    served = {route.api_key for route in every}
     missing = [API_NAMES[key] for key in _served_by_apache_kafka() if key not in served]
     return with_section(text, "missing", f"{textwrap.fill(', '.join(missing), 100)}.\n")
 
@@ -268,25 +270,26 @@ FILES: Final[dict[str, Callable[[], str]]] = {
 """Each derived file, and the function that gives its text."""
 
 
-def differing_files() -> list[str]:
-    """The derived files that are not what they should be."""
-    return [
-        name
-        for name, text_of in FILES.items()
-        if not (ROOT / name).exists() or (ROOT / name).read_text("utf-8") != text_of()
-    ]
+def differing_files() -> dict[str, str]:
+    """The derived files that are not what they should be, and what they should be."""
+    texts = {name: text_of() for name, text_of in FILES.items()}
+    return {
+        name: text
+        for name, text in texts.items()
+        if not (ROOT / name).exists() or (ROOT / name).read_text("utf-8") != text
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python tools/derived.py", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
-    names = differing_files()
+    texts = differing_files()
     if parser.parse_args().check:
-        for name in names:
+        for name in texts:
             print(f"{name} is out of date: make generated")
-        return 1 if names else 0
-    for name in names:
-        (ROOT / name).write_text(FILES[name](), "utf-8")
+        return 1 if texts else 0
+    for name, text in texts.items():
+        (ROOT / name).write_text(text, "utf-8")
     return 0
 
 

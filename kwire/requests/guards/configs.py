@@ -50,7 +50,7 @@ def _denial(access: Access, operation: AclOperation, resource: Request) -> Error
     return None if access.may(operation, kind, name) else (error, message)
 
 
-def allowed_and_denied(
+def _allowed_and_denied(
     access: Access, operation: AclOperation, resources: list[Request]
 ) -> tuple[list[Request], list[tuple[Request, Errors]]]:
     """Split `resources` into those that the sender may access, and the others with their error."""
@@ -64,25 +64,26 @@ def allowed_and_denied(
     return allowed, denied
 
 
-def altering(
+def by_resource(
     access: Access,
     request: Request,
     proceed: Proceed,
+    operation: AclOperation,
+    results: str,
     answer: Callable[..., Response],
 ) -> Response:
-    """Let the handler alter the permitted resources, then add the refusals to its response.
+    """Let the handler serve the permitted resources, then add the refusals to its response.
 
-    `answer` makes the result of one refused resource.  Both APIs that alter configs use this guard.
+    `results` is the field of the response that lists the results, and `answer` makes the result of
+    one refused resource.
     """
-    request.resources, denied = allowed_and_denied(
-        access, AclOperation.ALTER_CONFIGS, request.resources
-    )
+    request.resources, denied = _allowed_and_denied(access, operation, request.resources)
 
     def merge(response: Response) -> Response:
-        response.responses += [
+        getattr(response, results).extend(
             answer(*error, resource.resource_type, resource.resource_name)
             for resource, error in denied
-        ]
+        )
         return response
 
     return reshaped(proceed(request), merge)

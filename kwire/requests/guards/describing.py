@@ -18,6 +18,18 @@ TOPICS_HIDDEN: Final = (
 )
 
 
+def split_groups(
+    access: Access, group_ids: Sequence[str], described: Callable[..., Group]
+) -> tuple[list[str], list[Group]]:
+    """Return the groups that the sender may describe, and the answers about the others.
+
+    `described` makes the answer about a group, from `error_code` and `group_id`.
+    """
+    allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, group_ids, str)
+    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return allowed, [described(error_code=error, group_id=group_id) for group_id in denied]
+
+
 def may_know(access: Access, topic_names: Collection[str]) -> bool:
     """Whether the sender may describe all these topics.
 

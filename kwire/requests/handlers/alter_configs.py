@@ -39,7 +39,7 @@ from kwire.codecs.messages.alter_configs import (
 )
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Request, Response
-from kwire.requests.guards.configs import altering
+from kwire.requests.guards.configs import by_resource
 from kwire.requests.route import Right, Route
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 
@@ -116,4 +116,7 @@ def _response(changes: list[ConfigChange]) -> AlterConfigsResponse:
 
 
 def guard(access: Access, request: Request, proceed: Proceed) -> Response:
-    return altering(access, request, proceed, AlterConfigsResourceResponse)
+    operation = AclOperation.ALTER_CONFIGS
+    return by_resource(
+        access, request, proceed, operation, "responses", AlterConfigsResourceResponse
+    )

@@ -25,7 +25,7 @@ from kwire.codecs.messages.consumer_group_describe import DescribedGroup as Desc
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
-from kwire.requests.guards.describing import completing_response
+from kwire.requests.guards.describing import completing_response, split_groups
 from kwire.requests.handlers.consumer_group_heartbeat import is_served
 from kwire.requests.route import Right, Route
 from kwire.security.operations import tell_group_operations
@@ -61,14 +61,7 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> ConsumerGr
 
 def guard(access: Access, request: ConsumerGroupDescribeRequest, proceed: Proceed) -> Response:
     """Describe only groups that the sender may describe; refuse the others one by one."""
-    allowed, denied = access.split(
-        AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
-    )
-    request.group_ids = allowed
-    refused = [
-        DescribedConsumerGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in denied
-    ]
+    request.group_ids, refused = split_groups(access, request.group_ids, DescribedConsumerGroup)
     return reshaped(proceed(request), completing_response(access, request, refused, _topic_names))
 
 

@@ -32,8 +32,8 @@ from kwire.codecs.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kwire.requests.context import Context
-from kwire.requests.guards.base import Access, Proceed, Response, reshaped
-from kwire.requests.guards.configs import RULES, allowed_and_denied
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.configs import RULES, by_resource
 from kwire.requests.route import Right, Route
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.entries import (
@@ -191,15 +191,5 @@ def guard(access: Access, request: DescribeConfigsRequest, proceed: Proceed) -> 
     """Let the handler describe the permitted resources, and refuse the others one by one."""
     if any(each.resource_type not in RULES for each in request.resources):
         return proceed(request)  # the handler refuses the whole request
-    request.resources, denied = allowed_and_denied(
-        access, AclOperation.DESCRIBE_CONFIGS, request.resources
-    )
-
-    def merge(response: DescribeConfigsResponse) -> DescribeConfigsResponse:
-        response.results += [
-            DescribeConfigsResult(*error, resource.resource_type, resource.resource_name)
-            for resource, error in denied
-        ]
-        return response
-
-    return reshaped(proceed(request), merge)
+    operation = AclOperation.DESCRIBE_CONFIGS
+    return by_resource(access, request, proceed, operation, "results", DescribeConfigsResult)

@@ -16,7 +16,6 @@ from collections.abc import Awaitable
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -25,7 +24,7 @@ from kwire.codecs.messages.describe_groups import (
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
-from kwire.requests.guards.describing import add_operations
+from kwire.requests.guards.describing import add_operations, split_groups
 from kwire.requests.route import Right, Route
 from kwire.security.operations import tell_group_operations
 
@@ -54,12 +53,7 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGr
 
 def guard(access: Access, request: DescribeGroupsRequest, proceed: Proceed) -> Response:
     """Describe only groups that the sender may describe; the refused ones come first."""
-    allowed, denied = access.split(AclOperation.DESCRIBE, ResourceType.GROUP, request.groups, str)
-    request.groups = allowed
-    refused = [
-        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in denied
-    ]
+    request.groups, refused = split_groups(access, request.groups, DescribedGroup)
 
     def merge(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
         if request.include_authorized_operations:

@@ -23,7 +23,7 @@ from kwire.codecs.messages.streams_group_describe import (
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
-from kwire.requests.guards.describing import add_operations, may_know
+from kwire.requests.guards.describing import add_operations, may_know, split_groups
 from kwire.requests.handlers.streams_group_heartbeat import is_served
 from kwire.requests.route import Right, Route
 from kwire.security.operations import GROUP_OPERATIONS
@@ -64,14 +64,7 @@ TOPICS_HIDDEN: Final = (
 
 def guard(access: Access, request: StreamsGroupDescribeRequest, proceed: Proceed) -> Response:
     """Describe only groups that the sender may describe; the refused ones come first."""
-    allowed, denied = access.split(
-        AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
-    )
-    request.group_ids = allowed
-    refused = [
-        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in denied
-    ]
+    request.group_ids, refused = split_groups(access, request.group_ids, DescribedGroup)
 
     def shape(response: StreamsGroupDescribeResponse) -> StreamsGroupDescribeResponse:
         if request.include_authorized_operations:
