@@ -10,7 +10,7 @@ class UnsupportedSystem(RuntimeError):
 
 
 def check_system() -> None:
-    """Raises UnsupportedSystem on Windows: a broker forks, and locks files as POSIX has it."""
+    """Raise UnsupportedSystem on Windows: a broker forks, and locks files as POSIX has it."""
     if sys.platform == "win32":
         raise UnsupportedSystem(
             "a broker of kwire runs on Linux and macOS, not on Windows itself: run it, and tests"

@@ -125,7 +125,7 @@ class ProduceReply:
         self._size = size
 
     def check(self, data: bytearray, pos: int, correlation_id: int, base_offset: int) -> None:
-        """Raise BrokerRefused unless the response at `pos` is the expected one."""
+        """Raise RequestFailed unless the response at `pos` is the expected one."""
         size, correlation, head, base, tail = self.layout.unpack_from(data, pos)
         if (
             correlation != correlation_id
@@ -162,7 +162,7 @@ class FetchReply:
         self.head_bytes = self.records_pos + 5  # the records' size takes at most 5 bytes
 
     def records_size(self, data: bytearray) -> int:
-        """Return the size of the records in bytes. Raises BrokerRefused for an error code."""
+        """Return the size of the records in bytes. Raises RequestFailed for an error code."""
         at = self.session_error_pos
         if data[at : at + 2] != b"\0\0" or data[self.error_pos : self.error_pos + 2] != b"\0\0":
             raise RequestFailed(f"Fetch was answered with {bytes(data[:80]).hex()}")

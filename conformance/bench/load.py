@@ -78,7 +78,7 @@ def connect(address: Address) -> socket.socket:
 
 
 def receive(sock: socket.socket, size_bytes: int) -> bytes:
-    """Return exactly `size_bytes` bytes. Raises BrokerRefused if the broker closes before."""
+    """Return exactly `size_bytes` bytes. Raises RequestFailed if the broker closes before."""
     parts = bytearray()
     while len(parts) < size_bytes:
         data = sock.recv(size_bytes - len(parts))

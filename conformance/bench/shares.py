@@ -76,7 +76,7 @@ def reports_in(text: str) -> list[ShareReport]:
 def rate_of(text: str) -> float:
     """Return the records per second after the first report.
 
-    Raises BrokerRefused without a final report.
+    Raises RequestFailed without a final report.
     """
     reports = reports_in(text)
     parts = [report for report in reports if report.of_one]

@@ -66,7 +66,7 @@ class SparkStage:
     scratch: Path
 
     def expect(self, what: str, rows: int) -> None:
-        """Raise BrokerRefused unless `rows` is the number of all records."""
+        """Raise RequestFailed unless `rows` is the number of records in the topic."""
         if rows != self.records:
             raise RequestFailed(f"{self.broker.name}: {what} {rows} rows, not {self.records}")
 

@@ -52,7 +52,7 @@ class AssignedHeartbeat(ABC, Generic[D, Q, M]):
 
     @abstractmethod
     def decide(self) -> object:
-        """The reply; the decision has the other effects.  Raises Refusal."""
+        """Return the reply, and collect all other effects in the decision.  Raises Refusal."""
 
     def check_room(self, size_max: int, member_id: str | None) -> None:
         """Raise Refusal if the group is full, except for the member with this id."""

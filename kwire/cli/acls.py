@@ -81,7 +81,7 @@ def resource_options(command: C) -> C:
 
 
 def _resources(chosen: Mapping[str, Any]) -> list[Resource]:
-    """Returns the (type, name) of each resource that the options name."""
+    """Return the (type, name) of each resource that the options name."""
     from kwire.client.access.acls import CLUSTER_NAME
 
     named = [(kind, name) for kind in _RESOURCES for name in chosen[kind.replace("-", "_")]]
@@ -149,7 +149,7 @@ def _constant(word: str) -> str:
 
 
 def _row(acl: Acl) -> tuple[str, ...]:
-    """Returns the row of a rule in the table of rules."""
+    """Return the row of a rule in the table of rules."""
     fields = (acl.resource, acl.name, acl.pattern, *acl[3:])
     return tuple(
         field if isinstance(field, str) else field.name.lower().replace("_", "-")

@@ -111,7 +111,7 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Returns a decorator as `connected`, with another default of --timeout, in seconds."""
+    """Return a decorator as `connected`, with another default of --timeout, in seconds."""
 
     def decorated(command: Callable[..., R]) -> Callable[..., R]:
         return _connected(command, timeout_s)

@@ -99,7 +99,7 @@ def why_without_effect(config: DescribeConfigsResourceResult) -> str | None:
 
 
 def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
-    """Returns a config as a JSON object.  `without_effect` says why kwire ignores the setting, or
+    """Return a config as a JSON object.  `without_effect` says why kwire ignores the setting, or
     is null."""
     from kwire.client.configs import source_name
 

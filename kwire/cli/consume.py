@@ -185,7 +185,7 @@ def command(
 def _share_member(
     cluster: Cluster, group: str, topics: tuple[str, ...], said: str | None
 ) -> ShareConsumer:
-    """Returns a consumer of the share group.  `said` is the acknowledgement that --acknowledge
+    """Return a consumer of the share group.  `said` is the acknowledgement that --acknowledge
     chose; without it, records are accepted."""
     from kwire.client.membership.share_consumer import Acknowledgement, ShareConsumer
 
@@ -214,7 +214,7 @@ def _read_shared(
 
 
 def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consumer:
-    """Returns a consumer that begins at `start` where no offset is given."""
+    """Return a consumer that begins at `start` where no offset is given."""
     from kwire.client.consumer import Consumer, Reset
     from kwire.client.offsets import Isolation
 
@@ -228,7 +228,7 @@ def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consu
 def _partitions(
     cluster: Cluster, topics: tuple[str, ...], wanted: list[int] | None
 ) -> list[TopicPartition]:
-    """Returns the `wanted` partitions of each topic, or all if None.  Raises Misuse if a topic does
+    """Return the `wanted` partitions of each topic, or all if None.  Raises Misuse if a topic does
     not have a wanted partition."""
     from kwire.client.cluster import TopicPartition
     from kwire.client.errors import Misuse

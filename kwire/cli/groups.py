@@ -125,7 +125,7 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
 
 
 def _summary(group: GroupDescription) -> dict[str, Any]:
-    """Returns the fields of a group, without its members, as a JSON object."""
+    """Return the fields of a group, without its members, as a JSON object."""
     return {
         "group": group.group_id,
         "type": group.type,
@@ -156,7 +156,7 @@ def _members(group: GroupDescription) -> list[dict[str, Any]]:
 
 
 def _tasks(tasks: Tasks | None) -> dict[str, str]:
-    """Returns the tasks of a member of a streams group as table cells; none for other groups."""
+    """Return the tasks of a member of a streams group as table cells; none for other groups."""
     if tasks is None:
         return {}
     return {
@@ -169,7 +169,7 @@ def _tasks(tasks: Tasks | None) -> dict[str, str]:
 
 
 def _placed(partitions: list[TopicPartition]) -> str:
-    """Returns partitions as text, such as `orders:0-2 payments:1`."""
+    """Return partitions as text, such as `orders:0-2 payments:1`."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -244,7 +244,7 @@ def _shares(cluster: Cluster, group: GroupDescription) -> list[dict[str, Any]]:
 
 
 def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Returns the end offsets of the partitions.  Topics whose end offsets cannot be fetched are
+    """Return the end offsets of the partitions.  Topics whose end offsets cannot be fetched are
     left out, so that the other offsets are still shown."""
     from kwire.client.errors import BrokerRefused, Misuse
     from kwire.client.offsets import end_offsets
@@ -428,7 +428,7 @@ def _committed(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPa
 
 
 def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition]:
-    """Returns the chosen partitions: those listed for each topic, or all if none are listed."""
+    """Return the chosen partitions: those listed for each topic, or all if none are listed."""
     from kwire.client.cluster import TopicPartition
 
     partitions = []

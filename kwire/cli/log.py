@@ -83,7 +83,7 @@ def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
 
 
 def _files(paths: Iterable[Path]) -> Iterable[Path]:
-    """Yields the files to read: a file itself, and of a folder all readable files.  The folder is a
+    """Yield the files to read: a file itself, and of a folder all readable files.  The folder is a
     log directory or the folder of one partition."""
     from kwire.log.inspection.dump import is_readable
 
@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
 
 
 def _record_reader(path: Path) -> Callable[[Record], Entry]:
-    """Returns the function that decodes records of a file, by its topic: Kafka's internal topics
+    """Return the function that decodes records of a file, by its topic: Kafka's internal topics
     have formats of their own; other records are shown as text."""
     topic = path.parent.name.rpartition("-")[0]
     if topic == "__consumer_offsets":
@@ -163,7 +163,7 @@ def _decoded(record: Record, decoded: object | None) -> Entry:
 
 
 def _as_text(record: Record) -> Entry:
-    """Returns the key, value and headers of a record as text."""
+    """Return the key, value and headers of a record as text."""
     told = {"key": text_of(record.key), "value": text_of(record.value)}
     if record.headers:
         told["headers"] = ", ".join(f"{name}={text_of(value)}" for name, value in record.headers)

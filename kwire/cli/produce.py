@@ -236,7 +236,7 @@ def _lines(
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a file.  Raises BadLine for a line that is too long; it is not read to
+    """Yield the lines of a file.  Raises BadLine for a line that is too long; it is not read to
     its end."""
     while line := file.readline(LINE_SIZE_BYTES_MAX + 1):
         if len(line) > LINE_SIZE_BYTES_MAX:
@@ -249,7 +249,7 @@ def _without_end(line: bytes) -> bytes:
 
 
 def _lines_of_input(descriptor: int, on_pause: Callable[[], None]) -> Iterator[bytes]:
-    """Yields the lines of the input without their ends.  Calls `on_pause` if no more input
+    """Yield the lines of the input without their ends.  Calls `on_pause` if no more input
     comes within LINGER_S seconds, so that records are sent.  Raises BadLine for a line that is
     too long."""
     begun: list[bytes] = []

@@ -77,7 +77,7 @@ def _entity(chosen: dict[str, Any]) -> Entity:
 
 
 def _named(chosen: dict[str, Any]) -> Entity:
-    """Returns the entity that the options name.  Raises a usage error if they name none."""
+    """Return the entity that the options name.  Raises a usage error if they name none."""
     entity = _entity(chosen)
     if not entity:
         raise click.UsageError(
@@ -108,7 +108,7 @@ def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noq
 
 
 def _shown(entity: Entity, kind: str) -> str:
-    """Returns a part of an entity for the table: its name, a word for the default, or nothing."""
+    """Return a part of an entity for the table: its name, a word for the default, or nothing."""
     if kind not in entity:
         return ""
     name = entity[kind]

@@ -219,7 +219,7 @@ def serve_anew(
 
 
 def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
-    """Raises UsageError for options that several brokers cannot have."""
+    """Raise UsageError for options that several brokers cannot have."""
     if declared is not None:
         raise click.UsageError(
             "--apply works with a single broker: run `kwire apply` when the cluster is ready"

@@ -161,7 +161,7 @@ def _whose(push: PushedMetrics) -> dict[str, object]:
 
 
 def _point(point: DataPoint) -> dict[str, object]:
-    """Returns a data point as a JSON object.  `delta`: the value counts since the client's last
+    """Return a data point as a JSON object.  `delta`: the value counts since the client's last
     push."""
     return {
         "name": point.name,

@@ -208,7 +208,7 @@ def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) ->
 
 
 def _described(cluster: Cluster, name: str) -> dict[str, Any]:
-    """Returns a topic as a JSON object, with the offsets of its partitions and its own configs."""
+    """Return a topic as a JSON object, with the offsets of its partitions and its own configs."""
     from kwire.client.configs import ConfigResource, ConfigResourceKind, Source, describe_configs
     from kwire.codecs.uuids import uuid_text
 
@@ -246,7 +246,7 @@ def _ends(
 def _partition(
     partition: MetadataResponsePartition, first_offset: int | None, end_offset: int | None
 ) -> dict[str, Any]:
-    """Returns a partition as a JSON object.  Offsets are null if the partition has no leader."""
+    """Return a partition as a JSON object.  Offsets are null if the partition has no leader."""
     return {
         "partition": partition.partition_index,
         "leader": partition.leader_id if partition.leader_id >= 0 else None,

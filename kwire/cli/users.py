@@ -138,7 +138,7 @@ def remove_command(cluster: Cluster, name: str, mechanisms: tuple[str, ...]) -> 
 
 
 def _mechanisms_of(cluster: Cluster, name: str) -> set[str]:
-    """Returns the mechanisms for which a user has a password; an empty set for an unknown user."""
+    """Return the mechanisms for which a user has a password; an empty set for an unknown user."""
     from kwire.client.access.users import describe_users
     from kwire.client.errors import BrokerRefused
     from kwire.codecs.errors import ErrorCode

@@ -137,7 +137,7 @@ class Cluster:
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
     def _connect(self, host: str, port: int) -> BrokerConnection:
-        """Returns a new connection with this cluster's client id, timeout and security."""
+        """Return a new connection with this cluster's client id, timeout and security."""
         return BrokerConnection(
             host,
             port,

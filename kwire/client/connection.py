@@ -107,7 +107,7 @@ class BrokerConnection:
         self._log_in()
 
     def _opened(self, security: ClientSecurity | None) -> socket.socket:
-        """Returns a connected socket, wrapped in TLS if `security` requires it.  Raises
+        """Return a connected socket, wrapped in TLS if `security` requires it.  Raises
         BrokerUnreachable."""
         try:
             opened = socket.create_connection((self.host, self.port), self.timeout_s)

@@ -166,7 +166,7 @@ class Consumer:
             self._on_assigned(assigned)
 
     def _begin(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the offsets at which partitions without a position begin, as `reset` says.
+        """Return the offsets at which partitions without a position begin, as `reset` says.
         Raises Misuse for Reset.NONE."""
         if not partitions:
             return {}

@@ -85,7 +85,7 @@ def elect_leaders(
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Returns the partitions as the request lists them: by topic."""
+    """Return the partitions as the request lists them: by topic."""
     indexes_by_topic: dict[str, list[int]] = {}
     for partition in partitions:
         indexes_by_topic.setdefault(partition.topic, []).append(partition.partition)

@@ -166,7 +166,7 @@ class Fetcher:
                 yield self._read(partition, offset, data)
 
     def _read(self, partition: TopicPartition, offset: int, data: PartitionData) -> Fetched:
-        """Returns the records of one partition from `offset` on, and where the next fetch begins.
+        """Return the records of one partition from `offset` on, and where the next fetch begins.
         Markers are never returned; records of aborted transactions are left out with
         read_committed."""
         committed = self._isolation == Isolation.READ_COMMITTED

@@ -202,7 +202,7 @@ def _describe_classic(connection: BrokerConnection, group_id: str) -> GroupDescr
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
-    """Returns the partitions in a member's assignment; none if it is not an assignment of
+    """Return the partitions in a member's assignment; none if it is not an assignment of
     consumers."""
     if protocol_type != "consumer" or not assignment:
         return []  # Kafka Connect and others have their own formats
@@ -274,7 +274,7 @@ def _describe_share(connection: BrokerConnection, group_id: str) -> GroupDescrip
 
 
 def _placed(assignment: Assignment | ShareAssignment) -> list[TopicPartition]:
-    """Returns the partitions of an assignment in a response."""
+    """Return the partitions of an assignment in a response."""
     return [
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions
@@ -302,7 +302,7 @@ def fetch_offsets(
     indexes_by_topic = None if partitions is None else by_topic(partitions)
 
     def every_topic(topic_class: Callable[..., T]) -> list[T] | None:
-        """Returns the wanted topics as objects of `topic_class`, the class for the version of the
+        """Return the wanted topics as objects of `topic_class`, the class for the version of the
         request.  None stands for all topics of the group."""
         if indexes_by_topic is None:
             return None
@@ -332,7 +332,7 @@ def _committed(
     group_id: str,
     response: Any,  # noqa: ANN401 - two classes with the same fields
 ) -> dict[TopicPartition, Committed]:
-    """Returns the committed offsets in a response.  Partitions without one have the offset -1 there
+    """Return the committed offsets in a response.  Partitions without one have the offset -1 there
     and are left out."""
     check(response.error_code, f"offsets of group {group_id}")
     offsets = {}

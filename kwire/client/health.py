@@ -164,7 +164,7 @@ def _could_be_led_better(state: MetadataResponsePartition) -> bool:
 
 
 def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
-    """Returns the health of each broker, sorted by id.  Brokers that only occur as replicas are not
+    """Return the health of each broker, sorted by id.  Brokers that only occur as replicas are not
     in the cluster now and have no address."""
     found = {
         node_id: _broker(node, survey.reports.get(node_id))
@@ -186,7 +186,7 @@ def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
 
 
 def _broker(node: ClusterNode, report: BrokerReport | None) -> BrokerHealth:
-    """Returns the health of a broker from its own report only; the counts of replicas are added
+    """Return the health of a broker from its own report only; the counts of replicas are added
     later.  `report` is None if the survey has none of it."""
     health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
     if report is None:

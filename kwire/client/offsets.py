@@ -65,7 +65,7 @@ def _request(
     timestamps: Mapping[TopicPartition, int],
     isolation: Isolation,
 ) -> ListOffsetsRequest:
-    """Returns a ListOffsets request for the times `timestamps`, in ms, or -1 (end) and -2 (start).
+    """Return a ListOffsets request for the times `timestamps`, in ms, or -1 (end) and -2 (start).
     Replica id -1 stands for a consumer."""
     return ListOffsetsRequest(
         # Kafka's replica id of consumers.

@@ -244,7 +244,7 @@ class Producer:
         self._cluster.retrying(attempt)
 
     def _encode(self, partition: TopicPartition, batch: Batch) -> bytearray:
-        """Returns the bytes of a batch.  Its base sequence is -1, as Kafka defines it, if the
+        """Return the bytes of a batch.  Its base sequence is -1, as Kafka defines it, if the
         producer has no producer id."""
         return build(
             batch.records,

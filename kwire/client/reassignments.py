@@ -134,7 +134,7 @@ def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _plan_of(plan: dict[str, object]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Returns the target replicas of each partition in a plan of kafka-reassign-partitions.  Raises
+    """Return the target replicas of each partition in a plan of kafka-reassign-partitions.  Raises
     ValueError, KeyError or TypeError if the plan is wrong."""
     if plan["version"] != PLAN_VERSION:
         raise ValueError(f"version {plan['version']} is unknown")

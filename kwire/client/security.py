@@ -115,7 +115,7 @@ class LoginConnection(Protocol):
         """Sends a request and returns its response.  Raises ClientError."""
 
     def version_for(self, request: Any) -> int:  # noqa: ANN401 - any request
-        """Returns the version in which a request is sent.  Raises UnsupportedRequest."""
+        """Return the version in which a request is sent.  Raises UnsupportedRequest."""
 
 
 class ClientLogin:
@@ -152,7 +152,7 @@ class ClientLogin:
             raise Misuse(str(problem)) from None
 
     def _token(self) -> str:
-        """Returns an OAuth token, from the options or from the token endpoint.  Raises Misuse for
+        """Return an OAuth token, from the options or from the token endpoint.  Raises Misuse for
         wrong options, and AuthenticationFailed if no token can be obtained."""
         from kwire.security.oauth.retrieving import BadOptions, CannotFetch, token_of
 
@@ -188,7 +188,7 @@ class ClientLogin:
         return time.monotonic() + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def _not_enabled(self, connection: LoginConnection, handshake: object) -> str:
-        """Returns why the broker refused the SASL handshake: it has no SASL on this listener, or
+        """Return why the broker refused the SASL handshake: it has no SASL on this listener, or
         does not enable this mechanism."""
         code: int = getattr(handshake, "error_code", 0)
         if code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:

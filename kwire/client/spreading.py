@@ -128,7 +128,7 @@ class _Plan:
             self._gain(place, best)
 
     def _best_for(self, place: TopicPartition) -> int:
-        """Returns the broker for one more replica of a partition: in a rack with the fewest of its
+        """Return the broker for one more replica of a partition: in a rack with the fewest of its
         replicas, then with the fewest replicas of its topic, then with the fewest replicas."""
         in_rack = self._in_racks(place)
         of_topic = self._of_topic[place.topic]
@@ -258,7 +258,7 @@ class _Plan:
         even_out(self._leaders(places), may_lead_by_topic, lead, lambda each: each)
 
     def _leaders(self, places: Iterable[TopicPartition]) -> dict[int, Holding]:
-        """Returns the partitions that each broker leads as the preferred leader."""
+        """Return the partitions that each broker leads as the preferred leader."""
         held = {each: Holding() for each in self._brokers}
         for place in places:
             first = self._replicas[place][0]
@@ -267,7 +267,7 @@ class _Plan:
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Returns the partitions by topic, sorted."""
+    """Return the partitions by topic, sorted."""
     found: dict[str, list[TopicPartition]] = defaultdict(list)
     for place in sorted(places):
         found[place.topic].append(place)
@@ -366,7 +366,7 @@ def _steps_from(
 
 
 def _steps_back(broker: int, came_by: Mapping[int, Step]) -> list[Step]:
-    """Returns the steps of the chain that leads to `broker`, the last step first."""
+    """Return the steps of the chain that leads to `broker`, the last step first."""
     steps = []
     while broker in came_by:
         steps.append(came_by[broker])

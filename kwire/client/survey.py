@@ -90,7 +90,7 @@ def from_each(
     """The result or error of `ask` for each broker.  All brokers are asked at the same time."""
 
     def attempt(node_id: int) -> T | ClientError:
-        """Returns what `ask` returns for one broker, or the error, so that other brokers' results
+        """Return what `ask` returns for one broker, or the error, so that other brokers' results
         stay."""
         try:
             return ask(node_id, cluster.node(node_id, ROLE))
@@ -220,7 +220,7 @@ def own_end_offsets(
 
 
 def _min_isr(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> dict[str, int]:
-    """Returns min.insync.replicas of the topics.  If the brokers refuse, the error is shown and the
+    """Return min.insync.replicas of the topics.  If the brokers refuse, the error is shown and the
     result is empty, so that the survey goes on without it."""
     names = [topic.name or "" for topic in topics]
     try:

@@ -107,7 +107,7 @@ def data_points(payload: bytes) -> list[DataPoint]:
 
 
 def _points(metric: Metric) -> Iterable[DataPoint]:
-    """Yields the data points of a metric.  A histogram is reduced to its mean; a kind that is not
+    """Yield the data points of a metric.  A histogram is reduced to its mean; a kind that is not
     supported yields one point without a value."""
     name = metric.name
     kind = metric.WhichOneof("data")
@@ -132,7 +132,7 @@ _DELTA = 1
 
 
 def _number(point: NumberDataPoint) -> float | int | None:
-    """Returns the value of a data point; None if it has none or is NaN."""
+    """Return the value of a data point; None if it has none or is NaN."""
     kind = point.WhichOneof("value")
     if kind == "as_int":
         return point.as_int
@@ -152,7 +152,7 @@ def subscriptions(cluster: Cluster) -> dict[str, dict[str, str | None]]:
     """The configs of all client metrics subscriptions, by name.  Raises BrokerRefused."""
 
     def ask() -> list[str]:
-        """Returns the names of all client metrics subscriptions."""
+        """Return the names of all client metrics subscriptions."""
         request = ListConfigResourcesRequest([ConfigResourceKind.CLIENT_METRICS])
         reply = cluster.any().call(request)
         check(reply.error_code, "list client metrics subscriptions")

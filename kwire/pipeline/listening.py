@@ -94,7 +94,7 @@ class StepReporter:
 
 
 def _listener_of(steps: StepReporter) -> StreamingQueryListener:
-    """Returns a Spark listener that passes the events of one run of a query to `steps`.  Spark
+    """Return a Spark listener that passes the events of one run of a query to `steps`.  Spark
     reports the events of all queries of the session, so those of others are ignored."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 

@@ -135,7 +135,7 @@ class Reports:
         return callbacks
 
     def _report(self, offset: int) -> Report:
-        """Returns the delivery callback for the record with the source offset `offset`.  It stores
+        """Return the delivery callback for the record with the source offset `offset`.  It stores
         the record's offset in the target, or its error."""
 
         def report(error: KafkaError | None, message: Message) -> None:

@@ -170,7 +170,7 @@ def package(artifact: str) -> str:
 
 
 def _installed_version() -> str:
-    """Returns the version of PySpark without a suffix such as `.dev0`."""
+    """Return the version of PySpark without a suffix such as `.dev0`."""
     import pyspark
 
     released = re.match(r"\d+\.\d+\.\d+", pyspark.__version__)

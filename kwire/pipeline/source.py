@@ -83,7 +83,7 @@ def offsets_option(offsets: Offsets | str) -> str:
 
 
 def _common(kafka: Kafka, topics: Topics, more: Mapping[str, object]) -> dict[str, str]:
-    """Returns the options of Spark's Kafka source: the defaults, overridden by those of the
+    """Return the options of Spark's Kafka source: the defaults, overridden by those of the
     cluster, of the topics, and by `more`."""
     defaults = {
         "kafka.isolation.level": "read_committed",

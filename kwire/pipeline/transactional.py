@@ -119,7 +119,7 @@ class TransactionalClient:
         return self.insist(lambda timeout_s: self._committed(partitions, timeout_s))
 
     def _committed(self, partitions: list[TopicPartition], timeout_s: float) -> TopicPartition:
-        """Returns the committed position of the first of `partitions`.  Raises KafkaException for
+        """Return the committed position of the first of `partitions`.  Raises KafkaException for
         an error in the response."""
         from confluent_kafka import KafkaException
 

@@ -72,7 +72,7 @@ class BrokerConfig(
         notes: Iterable[str] = (),
         dynamic: Mapping[str, str] = NOTHING,
     ) -> None:
-        """Raises ConfigError with one sentence that names the setting."""
+        """Raise ConfigError with one sentence that names the setting."""
         explicit = _with_node_id(explicit)
         known = {name: text for name, text in explicit.items() if name in self.DEFINITIONS}
         for name, text in dynamic.items():

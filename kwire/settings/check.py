@@ -43,7 +43,7 @@ def check_new_topic_configs(
 
 
 def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
-    """Raises Refusal unless a topic of this broker can have these configs."""
+    """Raise Refusal unless a topic of this broker can have these configs."""
     _refuse_unknown("topic", configs, TopicSettings.DEFINITIONS)
     try:
         settings = topic_settings(config, configs)
@@ -58,7 +58,7 @@ def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
 
 
 def check_group(config: BrokerConfig, configs: Mapping[str, str]) -> None:
-    """Raises Refusal unless a group of this broker can have these configs."""
+    """Raise Refusal unless a group of this broker can have these configs."""
     _refuse_unknown("group", configs, GroupResourceSettings.DEFINITIONS)
     try:
         group_settings(config, configs)
@@ -75,7 +75,7 @@ def _refuse_unknown(kind: str, configs: Mapping[str, str], known: Iterable[str])
 def check_broker(
     static: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str], name: str
 ) -> None:
-    """Raises Refusal unless the broker can have these dynamic configs.
+    """Raise Refusal unless the broker can have these dynamic configs.
 
     `cluster` holds the configs for all brokers, `broker` those for one broker.  `name` is the
     resource that changes, one of the two.  Unknown names are accepted, as Kafka keeps them for
@@ -130,7 +130,7 @@ def _refuse(reason: str, names: list[str]) -> None:
 
 
 def check_client_metrics(configs: Mapping[str, str]) -> None:
-    """Raises Refusal unless a client metrics subscription can have these configs."""
+    """Raise Refusal unless a client metrics subscription can have these configs."""
     for name in configs:
         if name not in ClientMetricsSettings.DEFINITIONS:
             raise Refusal(

@@ -58,7 +58,7 @@ def listener_limit(config: Given, listener: str, name: ListenerLimit) -> int | N
 
 
 def check_listener_limits(settings: Mapping[str, str]) -> None:
-    """Raises ConfigError for an invalid limit of a listener, with Kafka's message at run time."""
+    """Raise ConfigError for an invalid limit of a listener, with Kafka's message at run time."""
     for name, text in settings.items():
         limit = name.split(".", 3)[-1]
         if not name.startswith("listener.name.") or limit not in LISTENER_LIMITS:

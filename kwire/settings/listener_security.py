@@ -73,7 +73,7 @@ LOGIN_HANDLERS: Final = (
 
 
 def check_no_java(settings: SecuritySettings, listener: str, mechanism: str) -> None:
-    """Raises ConfigError if the settings name a Java class that checks passwords or tokens."""
+    """Raise ConfigError if the settings name a Java class that checks passwords or tokens."""
     handler = settings.sasl_server_callback_handler_class
     if handler is None or (mechanism == "OAUTHBEARER" and handler in OWN_HANDLERS):
         return

@@ -62,7 +62,7 @@ def parse_endpoints(
 
 
 def require_distinct_ports(endpoints: Iterable[Endpoint]) -> None:
-    """Raises ConfigError if two listeners have the same port.
+    """Raise ConfigError if two listeners have the same port.
 
     One listener on an IPv4 address and one on an IPv6 address may share a port.
     """
@@ -97,7 +97,7 @@ def _shown(texts: Iterable[str]) -> str:
 
 
 def check_advertised(advertised: Sequence[Endpoint], listeners: Sequence[Endpoint]) -> None:
-    """Raises ConfigError if an advertised endpoint is not routable or is no listener."""
+    """Raise ConfigError if an advertised endpoint is not routable or is no listener."""
     known = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
         if endpoint.host in ("0.0.0.0", "::"):

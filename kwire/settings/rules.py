@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Raises ConfigError for the first broken rule."""
+    """Raise ConfigError for the first broken rule."""
     for sentence in _broken_rules(config):
         raise BrokenRule(sentence)
     for sentence in _broken_group_rules(config):

@@ -101,5 +101,5 @@ class ZooKeeperSettings(Settings):
     zookeeper_ssl_protocol = string("TLSv1.2", LOW, effect=PYTHON_TLS)
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        """Raises ConfigError."""
+        """Raise ConfigError."""
         super().__init__({name: text for name, text in given.items() if name in self.DEFINITIONS})

@@ -143,7 +143,7 @@ class ClusterProcess(Startable):
         return broker.port, broker.host.address
 
     def _disagreement(self, views: Mapping[int, ClusterView | None]) -> str:
-        """Returns the error text for brokers that report different members or controllers, with
+        """Return the error text for brokers that report different members or controllers, with
         their logs.  A view of None means that the broker does not answer."""
         reports = "; ".join(
             f"broker {broker_id} does not answer"

@@ -38,7 +38,7 @@ def difference(
 
 
 def _diff(expected_lines: list[str], found_lines: list[str]) -> str:
-    """Returns a diff, cut to LINES_MAX lines from shortly before the first difference."""
+    """Return a diff, cut to LINES_MAX lines from shortly before the first difference."""
     lines = [line.rstrip("\n") for line in difflib.ndiff(expected_lines, found_lines)]
     rest = len(lines) - LINES_MAX
     if rest > 0:

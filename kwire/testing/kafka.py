@@ -449,7 +449,7 @@ class Kafka(Contents, Startable):
 
 
 def _lag_in_words(lag: Mapping[str, int], topic_names: set[str]) -> str:
-    """Returns what a group has not committed, as the end of an error message."""
+    """Return what a group has not committed, as the end of an error message."""
     behind = [f"{count} records of {topic}" for topic, count in sorted(lag.items()) if count]
     unread = [f"all of {topic}" for topic in sorted(topic_names - lag.keys())]
     if not behind and not unread:

@@ -22,7 +22,7 @@ def contents(cluster: Cluster, records_max: int) -> str:
 def _topic_lines(
     cluster: Cluster, name: str, partitions: list[TopicPartition], records_max: int
 ) -> list[str]:
-    """Returns the lines about one topic: a headline with its counts, then its last records.  Each
+    """Return the lines about one topic: a headline with its counts, then its last records.  Each
     partition gets an equal share of `records_max`, at least one record."""
     starts, ends = start_offsets(cluster, partitions), end_offsets(cluster, partitions)
     count = sum(ends[partition] - starts[partition] for partition in partitions)
@@ -39,7 +39,7 @@ def _topic_lines(
 def _record_lines(
     cluster: Cluster, shown_from: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> list[str]:
-    """Returns a line for each record from the offsets `shown_from` up to the end offsets `ends`,
+    """Return a line for each record from the offsets `shown_from` up to the end offsets `ends`,
     ordered by partition and offset."""
     consumer = Consumer(cluster)
     consumer.assign(shown_from)

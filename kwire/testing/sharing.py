@@ -276,7 +276,7 @@ class SharedClusterProcess(Startable):
         return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
     def command(self) -> list[str]:
-        """Returns the command that starts the cluster.  With --exit-on-eof it ends when this
+        """Return the command that starts the cluster.  With --exit-on-eof it ends when this
         process ends."""
         serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]

@@ -160,7 +160,7 @@ def connected(bootstrap: str, timeout_s: float = TIMEOUT_S) -> Iterator[Cluster]
 
 
 def _read_all(cluster: Cluster, topic: str, isolation: Isolation) -> list[ConsumedRecord]:
-    """Returns all records that a topic has now, ordered by partition and offset."""
+    """Return all records that a topic has now, ordered by partition and offset."""
     count = len(cluster.topic(topic).partitions)
     partitions = [TopicPartition(topic, index) for index in range(count)]
     ends = end_offsets(cluster, partitions, isolation)

@@ -101,7 +101,7 @@ def canonical_of(expected: Iterable[Any]) -> Canonical:
 
 
 def _json_or_text(data: bytes | None) -> str:
-    """Returns JSON in a form that is the same for equal values, and other bytes as text."""
+    """Return JSON in a form that is the same for equal values, and other bytes as text."""
     try:
         return text_of(data) if data is None else _ordered(json.loads(data))
     except ValueError:

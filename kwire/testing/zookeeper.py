@@ -84,7 +84,7 @@ def find_jars(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _java() -> str:
-    """Returns the path of the java command, from JAVA_HOME if that is set, else from PATH.  Raises
+    """Return the path of the java command, from JAVA_HOME if that is set, else from PATH.  Raises
     ZooKeeperMissing if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
@@ -146,7 +146,7 @@ class ZooKeeperProcess(ServerProcess):
         return f"{self.address}{chroot}"
 
     def command(self) -> list[str]:
-        """Returns the command that starts ZooKeeper, run by the launcher of its host."""
+        """Return the command that starts ZooKeeper, run by the launcher of its host."""
         jars = find_jars(self.jars)
         patterns = (*NEEDED_JARS, *USED_JARS, *(LOGGER_JARS if self.is_logged else ()))
         class_path = ":".join(_class_path(jars, patterns))

@@ -14,9 +14,9 @@ from kwire.codecs.messages import response_class
 
 Address = tuple[str, int]
 Spoil = Callable[[int, int, Any, bytes], bytes | None]
-"""(API key, version, the response's message, its bytes) -> new bytes, or None to close.
+"""(API key, version, the response's message, its bytes) -> the bytes to send instead.
 
-Empty bytes withhold the response."""
+None closes the connection; empty bytes withhold the response."""
 
 _SIZE = Struct(">i")
 _REQUEST = Struct(">hhi")

@@ -67,7 +67,7 @@ async def described(client: RawClient) -> DescribeDelegationTokenResponse:
 
 
 async def by_token(broker: Broker, token_id: str, hmac: bytes, mechanism: str) -> RawClient:
-    """Raises SaslError."""
+    """Raise SaslError."""
     client = await RawClient.connect(broker)
     await handshake(client, mechanism)
     password = base64.b64encode(hmac).decode()

@@ -163,7 +163,7 @@ class PacedClient:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        """Wait until all records are acknowledged or have failed. Raises BrokerRefused."""
+        """Wait until all records are acknowledged or have failed. Raises RequestFailed."""
         if left := self._producer.flush(FLUSH_S):
             raise RequestFailed(f"librdkafka: {left} records were not acknowledged")
 

@@ -124,7 +124,7 @@ def _broker_id(directories: Sequence[LogDir]) -> int:
 
 
 def _metadata(directory: Path) -> ClusterImage:
-    """Returns the metadata of a single node from its first log directory.  Raises NotAdopted if
+    """Return the metadata of a single node from its first log directory.  Raises NotAdopted if
     there is none or it is damaged."""
     from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
     from kwire.cluster.stores.local import FILE_NAME
@@ -173,7 +173,7 @@ def _written(
 
 
 def _sentences(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
-    """Yields the messages of all errors in a group, also in nested groups."""
+    """Yield the messages of all errors in a group, also in nested groups."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _sentences(error)

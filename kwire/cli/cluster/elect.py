@@ -101,7 +101,7 @@ def _wanting(
 
 
 def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
-    """Returns the leader of each partition; -1 for a partition without a leader."""
+    """Return the leader of each partition; -1 for a partition without a leader."""
     from kwire.client.survey import all_topics, partitions_of
 
     states = partitions_of(all_topics(cluster))
@@ -109,7 +109,7 @@ def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
 
 
 def _row(election: Election, leaders: dict[tuple[str, int], int]) -> dict[str, Any]:
-    """Returns an election as a JSON object.  `leader` is the leader after the election, null if
+    """Return an election as a JSON object.  `leader` is the leader after the election, null if
     there is none."""
     leader = leaders.get(election.partition, -1)
     return {

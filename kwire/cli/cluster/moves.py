@@ -135,7 +135,7 @@ def _display(count: int) -> Iterator[Callable[[Progress], None]]:
 
 
 def _lines(count: int) -> Callable[[Progress], None]:
-    """Returns a function that prints the progress as a line, at most every `LINE_EVERY_S`
+    """Return a function that prints the progress as a line, at most every `LINE_EVERY_S`
     seconds."""
     printed_at = time.monotonic()
 

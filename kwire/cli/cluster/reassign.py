@@ -166,7 +166,7 @@ def _plan(
 
 
 def _check_brokers_exist(cluster: Cluster, brokers: set[int]) -> None:
-    """Raises ValueError if one of the brokers is not in the cluster now."""
+    """Raise ValueError if one of the brokers is not in the cluster now."""
     missing = sorted(brokers - cluster.nodes.keys())
     if missing:
         known = ", ".join(map(str, sorted(cluster.nodes)))
@@ -176,7 +176,7 @@ def _check_brokers_exist(cluster: Cluster, brokers: set[int]) -> None:
 def _check_absent_brokers(
     cluster: Cluster, current: Mapping[TopicPartition, tuple[int, ...]], off: set[int]
 ) -> None:
-    """Raises ValueError if a replica is on an absent broker that --off does not name.
+    """Raise ValueError if a replica is on an absent broker that --off does not name.
 
     Such a broker may come back, so its replicas are moved only if the user names it.
     """
@@ -229,7 +229,7 @@ def _carry_out(
 
 
 def _check_free(cluster: Cluster, states: States) -> None:
-    """Raises Misuse if a partition is being moved, since it has extra replicas meanwhile."""
+    """Raise Misuse if a partition is being moved, since it has extra replicas meanwhile."""
     from kwire.client.errors import Misuse
     from kwire.client.reassignments import list_reassignments
 
@@ -242,7 +242,7 @@ def _check_free(cluster: Cluster, states: States) -> None:
 
 
 def _check_unthrottled(cluster: Cluster, moves: Moves) -> None:
-    """Raises Misuse if a throttle is set, which this command would replace and then remove."""
+    """Raise Misuse if a throttle is set, which this command would replace and then remove."""
     from kwire.client.errors import Misuse
     from kwire.client.throttles import find_throttles
 

@@ -129,7 +129,7 @@ def show(health: ClusterHealth) -> None:
 
 
 def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
-    """Returns the row of a broker in the table of brokers; its last cell lists its problems."""
+    """Return the row of a broker in the table of brokers; its last cell lists its problems."""
     trouble = [] if broker.address else ["away"]
     trouble += [broker.trouble] if broker.trouble else []
     trouble += [f"lost {directory}" for directory in broker.failed_dirs]
@@ -230,7 +230,7 @@ def as_object(health: ClusterHealth) -> dict[str, Any]:
 
 
 def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
-    """Returns the health of a broker as a JSON object; docs/commands.md documents the fields."""
+    """Return the health of a broker as a JSON object; docs/commands.md documents the fields."""
     return {
         "broker": broker.broker,
         "address": broker.address,
@@ -252,7 +252,7 @@ def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
 
 
 def _reassignment_object(each: Reassignment) -> dict[str, Any]:
-    """Returns a reassignment as a JSON object."""
+    """Return a reassignment as a JSON object."""
     return {
         **_place(each.partition),
         "replicas": list(each.replicas),

@@ -186,7 +186,7 @@ def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[Zoo
 def _cluster(
     folder: Path, connect: str, count: int, racks: str | None, port: int, settings: dict[str, str]
 ) -> ClusterProcess:
-    """Returns the cluster to start.  `racks` is RACK[,...], assigned to brokers in turn; `port` is
+    """Return the cluster to start.  `racks` is RACK[,...], assigned to brokers in turn; `port` is
     the first broker's port, or 0 for free ports."""
     from kwire.testing import ClusterProcess
 

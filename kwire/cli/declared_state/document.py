@@ -101,7 +101,7 @@ class _Reader:
         self.lines: dict[Path, int] = {}
 
     def value(self, node: yaml.Node, path: Path, above: tuple[yaml.Node, ...]) -> object:
-        """Returns the value of a YAML node, and stores the line of its path.  `above` are the nodes
+        """Return the value of a YAML node, and stores the line of its path.  `above` are the nodes
         that contain it: an alias to one of them would have no end, and is refused."""
         self.lines.setdefault(path, node.start_mark.line + 1)
         if any(node is each for each in above):
@@ -118,7 +118,7 @@ class _Reader:
     def _mapping(
         self, node: yaml.MappingNode, path: Path, above: tuple[yaml.Node, ...]
     ) -> dict[str, object]:
-        """Returns a mapping.  Its own names override those that it merges by `<<`.  A name that
+        """Return a mapping.  Its own names override those that it merges by `<<`.  A name that
         stands twice is refused, since YAML parsers disagree on which one is valid."""
         own: dict[str, object] = {}
         merged: dict[str, object] = {}
@@ -138,7 +138,7 @@ class _Reader:
     def _merged(
         self, node: yaml.Node, path: Path, above: tuple[yaml.Node, ...]
     ) -> Iterable[dict[str, object]]:
-        """Yields the mappings that `<<` merges: one, or each of a list."""
+        """Yield the mappings that `<<` merges: one, or each of a list."""
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(each, yaml.MappingNode):
                 self._refuse(node, "<< takes what another mapping has")
@@ -147,7 +147,7 @@ class _Reader:
             yield found
 
     def _scalar(self, node: yaml.Node) -> object:
-        """Returns a text, number, boolean or None by the tag of the node.  Refuses other tags."""
+        """Return a text, number, boolean or None by the tag of the node.  Refuses other tags."""
         text = str(node.value)
         tag = node.tag.removeprefix(TAG)
         if tag == "str" or (tag == "merge" and text == "<<"):

@@ -50,7 +50,7 @@ def load(source: Path | Mapping[str, object]) -> Declaration:
 
 
 def check_seed(seed: Seed, folder: Path) -> None:
-    """Raises DeclarationError if a record is invalid."""
+    """Raise DeclarationError if a record is invalid."""
     for _ in records_of(seed, folder):
         pass
 
@@ -93,7 +93,7 @@ def _record(line: str, where: str) -> NewRecord:
 
 
 def _lines(seed: SeedFile, path: Path) -> Iterator[NewRecord]:
-    """Yields the records of a file with one JSON record, or one JSON value, per line.  Empty lines
+    """Yield the records of a file with one JSON record, or one JSON value, per line.  Empty lines
     are skipped.  Raises DeclarationError with the number of a wrong line."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):

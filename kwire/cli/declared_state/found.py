@@ -43,14 +43,14 @@ ASKED_TOGETHER_MAX: Final = 500
 
 
 def sections_of(declared: Declared) -> list[str]:
-    """Returns the sections that the declaration has."""
+    """Return the sections that the declaration has."""
     return [each for each in SECTIONS if getattr(declared, each.replace("-", "_")) is not None]
 
 
 def look(
     cluster: Cluster, sections: Collection[str], declared: Declared | None = None
 ) -> FoundState:
-    """Returns the state of the cluster in the given sections of a declaration.
+    """Return the state of the cluster in the given sections of a declaration.
 
     `declared` limits the requests: configs of groups that cannot be listed, and end offsets, are
     fetched only where it needs them.  For a section that the brokers do not return, `untold` says
@@ -60,7 +60,7 @@ def look(
     untold: dict[str, str] = {}
 
     def told(section: str, ask: Callable[[], T], empty: T) -> T:
-        """Returns what `ask` finds for a section.  If the section is not wanted, or the brokers
+        """Return what `ask` finds for a section.  If the section is not wanted, or the brokers
         cannot report it, returns `empty`; for the latter, `untold` says why."""
         if section not in sections:
             return empty
@@ -93,7 +93,7 @@ def look(
 
 
 def found_topics(cluster: Cluster, seeded: Collection[str]) -> dict[str, FoundTopic]:
-    """Returns all topics.  Only for `seeded` ones, it checks whether they ever had records."""
+    """Return all topics.  Only for `seeded` ones, it checks whether they ever had records."""
     topics = list_topics(cluster, internal=True)
     configs = _topic_configs(cluster, [str(topic.name) for topic in topics])
     empty = _never_written(cluster, [topic for topic in topics if topic.name in seeded])
@@ -111,7 +111,7 @@ def found_topics(cluster: Cluster, seeded: Collection[str]) -> dict[str, FoundTo
 
 
 def _topic_configs(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str]]:
-    """Returns the configs that are set on each topic, without defaults.  Topics that were deleted
+    """Return the configs that are set on each topic, without defaults.  Topics that were deleted
     meanwhile are left out."""
     found: dict[str, dict[str, str]] = {}
     for start in range(0, len(names), ASKED_TOGETHER_MAX):
@@ -134,7 +134,7 @@ def _described(cluster: Cluster, topics: Iterable[str]) -> list[DescribeConfigsR
 
 
 def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str]:
-    """Returns the configs that are set on the resource itself, without defaults."""
+    """Return the configs that are set on the resource itself, without defaults."""
     return {
         each.name: each.value
         for each in configs
@@ -143,7 +143,7 @@ def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str]:
 
 
 def _never_written(cluster: Cluster, topics: list[MetadataResponseTopic]) -> set[str]:
-    """Returns the topics without any record ever: the end offsets of all partitions are 0."""
+    """Return the topics without any record ever: the end offsets of all partitions are 0."""
     partitions = [
         TopicPartition(str(topic.name), each.partition_index)
         for topic in topics
@@ -155,7 +155,7 @@ def _never_written(cluster: Cluster, topics: list[MetadataResponseTopic]) -> set
 
 
 def _users(cluster: Cluster) -> dict[str, Mapping[str, int]]:
-    """Returns the iterations of each user by mechanism, for the mechanisms that kwire knows."""
+    """Return the iterations of each user by mechanism, for the mechanisms that kwire knows."""
     return {
         name: {each: count for each, count in its.items() if each in MECHANISMS}
         for name, its in describe_users(cluster).items()
@@ -163,7 +163,7 @@ def _users(cluster: Cluster) -> dict[str, Mapping[str, int]]:
 
 
 def _acls(cluster: Cluster) -> frozenset[DeclaredAcl]:
-    """Returns all ACLs of the cluster in the words of a declaration."""
+    """Return all ACLs of the cluster in the words of a declaration."""
     return frozenset(
         DeclaredAcl(
             _word(each.resource.name),
@@ -183,7 +183,7 @@ def _word(constant: str) -> str:
 
 
 def _quotas(cluster: Cluster) -> dict[Entity, dict[str, float]]:
-    """Returns the quotas by entity.  The kinds in an entity have one fixed order, so that equal
+    """Return the quotas by entity.  The kinds in an entity have one fixed order, so that equal
     entities are equal keys."""
     return {
         tuple((kind, each.entity[kind]) for kind in ENTITY_KINDS if kind in each.entity): dict(
@@ -197,19 +197,19 @@ def _quotas(cluster: Cluster) -> dict[Entity, dict[str, float]]:
 def _named(
     cluster: Cluster, kind: ConfigResourceKind, declared: Collection[str]
 ) -> dict[str, dict[str, str]]:
-    """Returns the configs of the resources that exist or are `declared`, without empty ones."""
+    """Return the configs of the resources that exist or are `declared`, without empty ones."""
     names = sorted({*declared, *_listed(cluster, kind)})
     found = {name: _own(describe_configs(cluster, ConfigResource(kind, name))) for name in names}
     return {name: settings for name, settings in found.items() if settings}
 
 
 def _listed(cluster: Cluster, kind: ConfigResourceKind) -> list[str]:
-    """Returns the names of resources with configs.  Brokers before KIP-1142 list client metrics
+    """Return the names of resources with configs.  Brokers before KIP-1142 list client metrics
     only; then only declared groups are compared."""
     request = ListConfigResourcesRequest([kind])
 
     def ask() -> list[str]:
-        """Returns the names of the resources of this kind that have configs.  Before version 1 the
+        """Return the names of the resources of this kind that have configs.  Before version 1 the
         request (ListConfigResources) lists client metrics only; other kinds are then empty."""
         connection = cluster.any()
         if connection.version_for(request) < 1 and kind is not ConfigResourceKind.CLIENT_METRICS:

@@ -206,7 +206,7 @@ class _Planning:
     # -- topics
 
     def topics(self) -> Iterator[Change]:
-        """Yields the changes that create declared topics, or alter the existing ones."""
+        """Yield the changes that create declared topics, or alter the existing ones."""
         for name, topic in (self._declared.topics or {}).items():
             there = self._found.topics.get(name)
             if there is None:
@@ -215,7 +215,7 @@ class _Planning:
                 yield from self._altered(name, topic, there)
 
     def _altered(self, name: str, topic: DeclaredTopic, there: FoundTopic) -> Iterator[Change]:
-        """Yields the changes that give an existing topic the declared state.  Fewer partitions and
+        """Yield the changes that give an existing topic the declared state.  Fewer partitions and
         another replication factor are conflicts: a declaration cannot change them."""
         wanted = topic.partitions or there.partitions
         if wanted < there.partitions:
@@ -247,7 +247,7 @@ class _Planning:
         declared: Mapping[str, Settings] | None,
         found: Mapping[str, Settings],
     ) -> Iterator[Change]:
-        """Yields the changes of configs of groups or client metrics (`kind`)."""
+        """Yield the changes of configs of groups or client metrics (`kind`)."""
         for name, wanted in (declared or {}).items():
             if edits := edits_of(wanted, found.get(name, {}), prune=self._prune):
                 yield AlterConfigs(kind, name, edits)
@@ -255,7 +255,7 @@ class _Planning:
     # -- who may do what, and how much
 
     def users(self) -> Iterator[Change]:
-        """Yields the changes that give users their mechanisms.  Without declared iterations,
+        """Yield the changes that give users their mechanisms.  Without declared iterations,
         existing ones stay."""
         for name, user in (self._declared.users or {}).items():
             there = self._found.users.get(name, {})
@@ -267,7 +267,7 @@ class _Planning:
     def _password(
         self, name: str, user: DeclaredUser, mechanism: str, there: int | None, iterations: int
     ) -> Iterator[Change]:
-        """Yields the change that sets a password, if the iterations differ or passwords are to be
+        """Yield the change that sets a password, if the iterations differ or passwords are to be
         set anyway.  Brokers do not return passwords, so an equal password cannot be detected.
         Without a password in the declaration, a needed change is a conflict."""
         if iterations == there and not (self._passwords and user.password is not None):
@@ -286,7 +286,7 @@ class _Planning:
         yield from (AddAcl(acl) for acl in sorted(new, key=_denying_first))
 
     def quotas(self) -> Iterator[Change]:
-        """Yields the changes of quotas whose rates differ.  With `prune`, undeclared rates of a
+        """Yield the changes of quotas whose rates differ.  With `prune`, undeclared rates of a
         declared entity are removed."""
         for entity, wanted in (self._declared.quotas or {}).items():
             there = self._found.quotas.get(entity, {})
@@ -303,7 +303,7 @@ class _Planning:
     # -- what is to go
 
     def removals(self) -> Iterator[Change]:
-        """Yields the removals of all that is not declared, in sections that are declared.  Topics
+        """Yield the removals of all that is not declared, in sections that are declared.  Topics
         that Kafka itself creates stay."""
         declared, found = self._declared, self._found
         if declared.users is not None:
@@ -332,7 +332,7 @@ def _denying_first(acl: DeclaredAcl) -> tuple[bool, DeclaredAcl]:
 def _cleared(
     kind: str, declared: Mapping[str, Settings] | None, found: Mapping[str, Settings]
 ) -> Iterator[Change]:
-    """Yields the removals of all configs of groups or client metrics that are not declared.
+    """Yield the removals of all configs of groups or client metrics that are not declared.
     Nothing is removed if the section is not declared at all."""
     if declared is None:
         return

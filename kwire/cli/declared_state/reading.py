@@ -99,7 +99,7 @@ class _Reading:
         return {name: each for name, each in value.items() if not known or name in known}
 
     def sequence(self, value: object, path: Path) -> list[object]:
-        """Returns a list; an empty one for null, and after an error."""
+        """Return a list; an empty one for null, and after an error."""
         if value is None:
             return []
         if not isinstance(value, list | tuple):
@@ -108,7 +108,7 @@ class _Reading:
         return list(value)
 
     def number(self, value: object, path: Path, least: int, most: int) -> int | None:
-        """Returns a number from `least` to `most`; None for null, and after an error."""
+        """Return a number from `least` to `most`; None for null, and after an error."""
         if value is None:
             return None
         if type(value) is not int or not least <= value <= most:
@@ -151,12 +151,12 @@ class _Reading:
     # -- sections
 
     def declared(self) -> Declared:
-        """Returns the state that the document declares.  A section that is missing is None, which
+        """Return the state that the document declares.  A section that is missing is None, which
         is not the same as empty: only sections that are declared are compared."""
         sections = self.mapping(self._document.value, (), SECTIONS)
 
         def each(section: str, read: Callable[[object, Path], T]) -> dict[str, T] | None:
-            """Returns the entries of a section by name, each parsed by `read`; None if the section
+            """Return the entries of a section by name, each parsed by `read`; None if the section
             is missing."""
             if section not in sections:
                 return None
@@ -173,7 +173,7 @@ class _Reading:
         )
 
     def topic(self, value: object, path: Path) -> DeclaredTopic:
-        """Returns a declared topic; the last part of `path` is its name."""
+        """Return a declared topic; the last part of `path` is its name."""
         if problem := why_invalid(str(path[-1])):
             self.wrong(path, problem)
         fields = self.mapping(value, path, TOPIC_FIELDS)
@@ -185,14 +185,14 @@ class _Reading:
         )
 
     def seeds(self, value: object, path: Path) -> tuple[Seed, ...]:
-        """Returns the records of a topic: one record or file, or a list of them."""
+        """Return the records of a topic: one record or file, or a list of them."""
         if isinstance(value, Mapping):
             return (self.seed(value, path),)
         found = self.sequence(value, path)
         return tuple(self.seed(each, (*path, number)) for number, each in enumerate(found))
 
     def seed(self, value: object, path: Path) -> Seed:
-        """Returns a record to write, or a file with records.  A value that is no mapping is the
+        """Return a record to write, or a file with records.  A value that is no mapping is the
         value of a record without a key."""
         if not isinstance(value, Mapping):
             return Inline({"value": value}, self._document.place(path))
@@ -204,7 +204,7 @@ class _Reading:
         return Inline(fields, self._document.place(path))
 
     def seed_file(self, value: object, path: Path) -> SeedFile:
-        """Returns a file with records.  Its format is declared, or follows from the ending of its
+        """Return a file with records.  Its format is declared, or follows from the ending of its
         name."""
         fields = self.mapping(value, path, FILE_FIELDS)
         name = self.text(fields.get("file"), (*path, "file"))
@@ -223,7 +223,7 @@ class _Reading:
         return SeedFile(name, kind, key)
 
     def user(self, value: object, path: Path) -> DeclaredUser:
-        """Returns a declared user: the source of the password, and the iterations of each
+        """Return a declared user: the source of the password, and the iterations of each
         mechanism."""
         fields = self.mapping(value, path, USER_FIELDS)
         iterations = self.iterations(fields.get("iterations"), (*path, "iterations"))
@@ -292,7 +292,7 @@ class _Reading:
         ]
 
     def resource(self, fields: Mapping[str, object], path: Path) -> tuple[str, str]:
-        """Returns the type and the name of the resource of an ACL, which names exactly one."""
+        """Return the type and the name of the resource of an ACL, which names exactly one."""
         named = [each for each in RESOURCES if each in fields]
         if len(named) != 1:
             self.wrong(path, f"is to name one of {', '.join(RESOURCES)}")
@@ -305,7 +305,7 @@ class _Reading:
         return kind, self.text(fields[kind], (*path, kind))
 
     def quotas(self, value: object) -> dict[Entity, dict[str, float]]:
-        """Returns the quotas by entity; an entity that stands twice is an error."""
+        """Return the quotas by entity; an entity that stands twice is an error."""
         found: dict[Entity, dict[str, float]] = {}
         for number, each in enumerate(self.sequence(value, ("quotas",))):
             path: Path = ("quotas", number)
@@ -319,7 +319,7 @@ class _Reading:
         return found
 
     def entity(self, fields: Mapping[str, object], path: Path) -> Entity:
-        """Returns the entity of quotas: a user, a client id, both, or an IP address, as Kafka
+        """Return the entity of quotas: a user, a client id, both, or an IP address, as Kafka
         allows.  None as a name stands for the default entity."""
         entity = tuple(
             (kind, None if fields[kind] is None else self.text(fields[kind], (*path, kind)))
@@ -331,7 +331,7 @@ class _Reading:
         return entity
 
     def rate(self, value: object, path: Path) -> float:
-        """Returns the rate of a quota; 0 after an error."""
+        """Return the rate of a quota; 0 after an error."""
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             return float(value)
         self.wrong(path, f"is to be a number from 0 on, not {_shown(value)}")

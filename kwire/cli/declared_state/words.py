@@ -65,7 +65,7 @@ def sign(change: Change) -> str:
 
 
 def _sign_of(pairs: Iterable[tuple[object, object]]) -> str:
-    """Returns the sign of a change with these (before, after) values: NEW, GONE or CHANGED."""
+    """Return the sign of a change with these (before, after) values: NEW, GONE or CHANGED."""
     pairs = list(pairs)
     if all(before is None for before, _ in pairs):
         return NEW

@@ -70,7 +70,7 @@ def content_of(found: FoundState, records: Mapping[str, str]) -> dict[str, objec
 
 
 def _topic(topic: FoundTopic, records: str | None) -> dict[str, object]:
-    """Returns a topic as a declaration has it; `records` is the file with its records, or None."""
+    """Return a topic as a declaration has it; `records` is the file with its records, or None."""
     told: dict[str, object] = {"partitions": topic.partitions, "replication": topic.replication}
     if topic.configs:
         told["configs"] = dict(sorted(topic.configs.items()))
@@ -80,7 +80,7 @@ def _topic(topic: FoundTopic, records: str | None) -> dict[str, object]:
 
 
 def _users(users: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
-    """Returns the users as a declaration has them, each with an environment variable for its
+    """Return the users as a declaration has them, each with an environment variable for its
     password."""
     told: dict[str, object] = {}
     taken: set[str] = set()

@@ -46,7 +46,7 @@ class Commands(click.Group):
         return [*self.modules, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns the command of a present or former name.  Its module is imported only now, so
+        """Return the command of a present or former name.  Its module is imported only now, so
         that other commands start quickly."""
         name = self.old.get(cmd_name, cmd_name)
         if name not in self.modules:
@@ -79,7 +79,7 @@ class Commands(click.Group):
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """Returns a hint for an unknown command: the nearest name, or all names if there are few."""
+    """Return a hint for an unknown command: the nearest name, or all names if there are few."""
     from kwire.cli.text.suggestions import did_you_mean
 
     names = f": there are {', '.join(known)}" if len(known) <= LISTED_MAX else "."
@@ -114,5 +114,5 @@ def renamed_option(
     old: Sequence[str],
     **attributes: Any,  # noqa: ANN401 - click's own
 ) -> Callable[[C], C]:
-    """Returns what `click.option` returns, for an option that has the former names `old`."""
+    """Return what `click.option` returns, for an option that has the former names `old`."""
     return click.option(*names, cls=RenamedOption, old=old, **attributes)

@@ -120,7 +120,7 @@ class Renewable:
         """Where `prepare` forks the next broker; None if none is wanted."""
 
     def state(self) -> str:
-        """Returns `ready PID` if the broker runs, else `ended STATUS`."""
+        """Return `ready PID` if the broker runs, else `ended STATUS`."""
         if self._pid:
             self._reap(os.WNOHANG)
         return f"ready {self._pid}" if self._pid else f"ended {self._status}"
@@ -155,7 +155,7 @@ class Renewable:
         return True
 
     def _prepared(self, place: Place) -> Waiting | None:
-        """Returns the broker that was prepared for `place`, or None if there is none.  It can be
+        """Return the broker that was prepared for `place`, or None if there is none.  It can be
         used once."""
         if self._wanted == place:
             self._wanted = None

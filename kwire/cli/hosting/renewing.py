@@ -120,7 +120,7 @@ def serve_renewable(
 
 
 def orders(meanwhile: Callable[[], bool]) -> Iterator[str]:
-    """Yields the lines of standard input.  While there are none, it calls `meanwhile`, which does
+    """Yield the lines of standard input.  While there are none, it calls `meanwhile`, which does
     one piece of work and returns False if there is none left."""
     pending = b""
     while True:
@@ -185,7 +185,7 @@ class Renewables:
         )
 
     def _settings_at(self, port: int) -> dict[str, str]:
-        """Returns the settings of the broker at `port`: the common ones, with that port in the
+        """Return the settings of the broker at `port`: the common ones, with that port in the
         listeners."""
         first = next(iter(self._brokers))
         return {

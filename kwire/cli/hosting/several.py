@@ -172,7 +172,7 @@ def _warn_of_left_out(folder: DataFolder, count: int) -> None:
 
 
 def _check_owner(name: str, count: int) -> None:
-    """Raises click.UsageError if a setting of one broker names no broker, or cannot be set."""
+    """Raise click.UsageError if a setting of one broker names no broker, or cannot be set."""
     match = OF_ONE.fullmatch(name)
     if match is None:
         return
@@ -201,7 +201,7 @@ def _secured(folder: Path, given: dict[str, str]) -> Secured:
 def _loaded(
     count: int, given: Mapping[str, str], first_port: int, secured: Secured | None
 ) -> list[BrokerConfig]:
-    """Returns the settings of `count` brokers.  Logs an error and exits if they are wrong."""
+    """Return the settings of `count` brokers.  Logs an error and exits if they are wrong."""
     from kwire.settings import ConfigError, load
 
     ways = () if secured is None else (secured.listeners_at,)

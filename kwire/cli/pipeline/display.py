@@ -18,7 +18,7 @@ EVERY_S = 10.0
 
 @contextmanager
 def display(title: str, *, quiet: bool = False) -> Iterator[Callable[[Step], None]]:
-    """Yields a function to call with each micro-batch, from any thread."""
+    """Yield a function to call with each micro-batch, from any thread."""
     if quiet:
         yield lambda step: None
     elif sys.stderr.isatty():

@@ -57,7 +57,7 @@ def duration_ms(text: str) -> int:
 
 @contextmanager
 def stages(job: SparkJob) -> Iterator[Callable[[str], None]]:
-    """Yields a function that shows the current stage: in one line on a terminal, else in lines."""
+    """Yield a function that shows the current stage: in one line on a terminal, else in lines."""
     if job.quiet:
         yield lambda stage: None
     elif sys.stderr.isatty():
@@ -78,7 +78,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 def _first_case(finding: Finding) -> str | None:
-    """Returns the first example of a finding as text, or None if it has none.  An offset of -1
+    """Return the first example of a finding as text, or None if it has none.  An offset of -1
     means that the example has no position."""
     if not finding.examples:
         return None

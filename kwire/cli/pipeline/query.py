@@ -247,7 +247,7 @@ def _query(asked: SparkJob, options: dict[str, Any], rows: Rows | None) -> Query
 
 
 def _sink(options: dict[str, Any], rows: Rows | None) -> Sink:
-    """Returns where the rows of the query go: to the function `rows`, which prints them, to a
+    """Return where the rows of the query go: to the function `rows`, which prints them, to a
     topic, or to Parquet files.  Raises PipelineError if the options name both of the latter."""
     from kwire.pipeline import PipelineError, ToFunction, ToParquet, ToTopic
 

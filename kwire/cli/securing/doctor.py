@@ -68,7 +68,7 @@ def _order(finding: SecurityFinding) -> int:
 
 
 def _findings(path: Path, settings: dict[str, str]) -> Iterator[SecurityFinding]:
-    """Yields the security findings about the settings in a file, and about the file's own
+    """Yield the security findings about the settings in a file, and about the file's own
     permissions."""
     from kwire.security.checkup import Grade, SecurityFinding, findings
     from kwire.security.checkup.certificates import readable_by_others

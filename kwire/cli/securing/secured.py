@@ -156,7 +156,7 @@ def secured_settings(
 
 
 def refuse_own(given: Iterable[str], own: Iterable[str]) -> None:
-    """Raises UsageError if a given setting, of all brokers or of one, is one of `own`."""
+    """Raise UsageError if a given setting, of all brokers or of one, is one of `own`."""
     for name in given:
         if name.rpartition(":")[2] in own:
             raise click.UsageError(f"--secure sets {name} itself: leave out --set {name}")

@@ -157,7 +157,7 @@ COLUMNS = ("token", "owner", "requester", "renewers", "issued", "expires", "ends
 
 
 def _row(token: Token) -> Sequence[str]:
-    """Returns the row of a token in the table of tokens."""
+    """Return the row of a token in the table of tokens."""
     return (
         token.id,
         token.owner,

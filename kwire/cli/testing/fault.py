@@ -195,7 +195,7 @@ def _parts(each: dict[str, Any]) -> str:
 
 
 def _done(each: dict[str, Any]) -> str:
-    """Returns what an injection did to the request, or a move to the leader."""
+    """Return what an injection did to the request, or a move to the leader."""
     if "moved" in each:
         return f"from {each['from']} to {each['to']}, leader epoch {each['leader_epoch']}"
     told = [str(each[name]) for name in ("error", "ending", "disk") if name in each]

@@ -155,7 +155,7 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
 
 
 def _check_of_one_broker(data: Path) -> None:
-    """Raises SnapshotError if the folder holds the data of a cluster."""
+    """Raise SnapshotError if the folder holds the data of a cluster."""
     from kwire.log import LogDirError
     from kwire.storage.data_folder.admission import ServingWay, admit
 

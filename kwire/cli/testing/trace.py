@@ -240,7 +240,7 @@ def line_of(event: Mapping[str, Any], of_several: bool = False) -> str:
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> str:
-    """Returns the first topics and partitions of a request as text, with the number of the
+    """Return the first topics and partitions of a request as text, with the number of the
     others."""
     names = [
         part["topic"] if part["partition"] is None else f"{part['topic']}-{part['partition']}"

@@ -70,7 +70,7 @@ def to_json(record: ConsumedRecord) -> str:
 
 
 def _bytes_as(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Returns a field of a record as JSON: as text if it is UTF-8, else as base64; NAME_encoding
+    """Return a field of a record as JSON: as text if it is UTF-8, else as base64; NAME_encoding
     says which."""
     if data is None:
         return {name: None, f"{name}_encoding": None}
@@ -110,7 +110,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _known(fields: Collection[str], known: Collection[str]) -> None:
-    """Raises BadLine, with the nearest known name, if a field of a record is unknown."""
+    """Raise BadLine, with the nearest known name, if a field of a record is unknown."""
     for name in fields:
         if name not in known:
             hint = did_you_mean(name, known) or f": there are {', '.join(known)}"
@@ -155,7 +155,7 @@ def _bytes_of(name: str, fields: dict[str, Any]) -> bytes | None:
 
 
 def _encoded(name: str, text: str) -> bytes:
-    """Returns a text as UTF-8.  JSON may have half a surrogate pair, which UTF-8 does not."""
+    """Return a text as UTF-8.  JSON may have half a surrogate pair, which UTF-8 does not."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -170,7 +170,7 @@ def _timestamp_ms(fields: dict[str, Any]) -> int | None:
 
 
 def _number(name: str, fields: dict[str, Any], most: int) -> int | None:
-    """Returns a number from 0 to `most`, or None if the field is missing.  Raises BadLine."""
+    """Return a number from 0 to `most`, or None if the field is missing.  Raises BadLine."""
     value = fields.get(name)
     if value is None or (type(value) is int and 0 <= value <= most):  # It must not be a bool.
         return value

@@ -125,7 +125,7 @@ class ConsumerProtocolMember(GroupMembership):
         return reply
 
     def _owned(self) -> list[TopicPartitions]:
-        """Returns the partitions that this member owns, by topic id.  Topics that no longer exist
+        """Return the partitions that this member owns, by topic id.  Topics that no longer exist
         have no id and are left out."""
         ids = self._cluster.topic_ids(sorted({topic for topic, _ in self.assignment}))
         owned: dict[bytes, list[int]] = {}

@@ -154,7 +154,7 @@ class ShareConsumer:
         ]
 
     def _session(self, leader: int) -> _Session:
-        """Returns the share session with a leader.  After a new connection the session begins anew,
+        """Return the share session with a leader.  After a new connection the session begins anew,
         since the leader ends a session together with its connection."""
         connection = self._cluster.node(leader, ROLE)
         session = self._sessions.get(leader)
@@ -219,7 +219,7 @@ class ShareConsumer:
     def _batch(
         self, first: int, last: int, offsets: list[int]
     ) -> share_acknowledge.AcknowledgementBatch:
-        """Returns the acknowledgement of the acquired offsets `first` to `last`.  Offsets that are
+        """Return the acknowledgement of the acquired offsets `first` to `last`.  Offsets that are
         not in `offsets` have no record (they were compacted, or are markers) and are acknowledged
         as gaps."""
         with_record = set(offsets)
@@ -249,7 +249,7 @@ class ShareConsumer:
 
 
 def _records(place: TopicPartition, data: PartitionData) -> list[ConsumedRecord]:
-    """Returns the records in a partition of a response, without markers.  Raises an error if a
+    """Return the records in a partition of a response, without markers.  Raises an error if a
     batch is damaged."""
     batches = data.records or b""
     assert isinstance(batches, bytes | memoryview), "decoding makes slices of the frame"

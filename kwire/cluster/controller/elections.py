@@ -47,7 +47,7 @@ FIRST_BALANCING_MS = 5000
 def leader_elections(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> list[Decision]:
-    """Returns decisions that elect a leader for each partition that has none."""
+    """Return decisions that elect a leader for each partition that has none."""
     return [
         partial(_elect_leader, state, topic_partition)
         for topic_partition in sorted(topic_partitions)
@@ -57,7 +57,7 @@ def leader_elections(
 def _elect_leader(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """Returns the change that gives a partition a leader.
+    """Return the change that gives a partition a leader.
 
     None if the partition has a reachable leader or needs none, or if no replica can lead it.
     """
@@ -87,7 +87,7 @@ class PartitionElection:
         self._kind = kind
 
     def __call__(self, image: ClusterImage) -> AlterPartition:
-        """Returns the change that elects the partition's leader.
+        """Return the change that elects the partition's leader.
 
         Raises Refusal, for instance if no election is needed or no replica can lead.
         """
@@ -106,14 +106,14 @@ class PartitionElection:
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
-        """Returns Kafka's error message for a partition that does not exist."""
+        """Return Kafka's error message for a partition that does not exist."""
         topic, index = self.topic_partition
         if topic in image.topics:
             return f"No such partition as {topic}-{index}"
         return f"No such topic as {topic}"
 
     def _is_needed(self, partition: PartitionImage) -> bool:
-        """Returns whether the partition's leader is not the one that is wanted.
+        """Return whether the partition's leader is not the one that is wanted.
 
         A preferred election wants the first replica; an unclean one any live broker.
         """
@@ -123,7 +123,7 @@ class PartitionElection:
         return partition.leader == NO_LEADER or partition.leader not in live
 
     def _elected(self, partition: PartitionImage) -> PartitionImage | None:
-        """Returns the state after the election; None if no replica can lead.
+        """Return the state after the election; None if no replica can lead.
 
         The request's election type decides: PREFERRED elects only the first replica; the other
         type, UNCLEAN, also elects a live replica that is not in sync, so committed records may be
@@ -138,7 +138,7 @@ class PartitionElection:
 
 
 def _no_leader_available(kind: int) -> Refusal:
-    """Returns the refusal of an election that found no replica to lead."""
+    """Return the refusal of an election that found no replica to lead."""
     if kind == PREFERRED:
         return Refusal(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
@@ -172,7 +172,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
     ]
 
     def reply() -> ControllerEffects:
-        """Returns the response, with the result of each partition."""
+        """Return the response, with the result of each partition."""
         results = [
             ReplicaElectionResult(topic.topic, list(_results(topic, of_topic, is_for_all)))
             for topic, of_topic in zip(topics, outcomes, strict=True)
@@ -185,7 +185,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
 def _results(
     topic: TopicPartitions, outcomes: Sequence[DecisionOutcome[AlterPartition]], is_for_all: bool
 ) -> Iterator[PartitionResult]:
-    """Yields the result of each partition of one topic.
+    """Yield the result of each partition of one topic.
 
     With `is_for_all` the request named no partitions.  Then partitions that need no election are
     left out, as in Kafka.
@@ -199,7 +199,7 @@ def _results(
 
 
 def _unknown_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Returns the response to a request with an unknown election type."""
+    """Return the response to a request with an unknown election type."""
     error = ErrorCode.INVALID_REQUEST
     reason = f"Unknown election type {request.election_type}"
     return ElectLeadersResponse(
@@ -216,7 +216,7 @@ def _unknown_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse
 def preferred_elections(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> list[Decision]:
-    """Returns decisions that elect the preferred replicas as leaders.
+    """Return decisions that elect the preferred replicas as leaders.
 
     A partition whose election is refused keeps its leader; no error is reported.
     """
@@ -244,7 +244,7 @@ def balance_leaders(state: ControllerState) -> ControllerEffects:
 
 
 def _can_lead(state: ControllerState, topic_partition: TopicPartition) -> bool:
-    """Returns whether the preferred replica could be elected leader now."""
+    """Return whether the preferred replica could be elected leader now."""
     partition = state.partition(topic_partition)
     return (
         partition is not None
@@ -255,7 +255,7 @@ def _can_lead(state: ControllerState, topic_partition: TopicPartition) -> bool:
 
 
 def balancing_timer(state: ControllerState, first: bool = False) -> ControllerEffects:
-    """Returns the timer of the next balancing.
+    """Return the timer of the next balancing.
 
     Returns no timer unless `auto.leader.rebalance.enable` is set.  The `first` one after a
     controller's start fires sooner.

@@ -58,7 +58,7 @@ class IsrChange:
         self._now: PartitionImage | None = None
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
-        """Returns the change to the requested ISR.
+        """Return the change to the requested ISR.
 
         None if the ISR is that already, or if the request is stale or not valid; `answer` then has
         the error.
@@ -82,7 +82,7 @@ class IsrChange:
         return self._state.alteration(image, self._topic_partition, self._now)
 
     def _stale(self, partition: PartitionImage) -> ErrorCode:
-        """Returns the error if the request names old epochs, or NONE."""
+        """Return the error if the request names old epochs, or NONE."""
         request = self._request
         is_newer = request.partition_epoch > partition.partition_epoch
         if is_newer or request.leader_epoch > partition.leader_epoch:
@@ -92,7 +92,7 @@ class IsrChange:
         return ErrorCode.NONE
 
     def _is_made(self, partition: PartitionImage) -> bool:
-        """Returns whether the partition is as requested already.
+        """Return whether the partition is as requested already.
 
         A leader may send a request twice, if it did not get the response.
         """
@@ -103,7 +103,7 @@ class IsrChange:
         )
 
     def _invalid(self, partition: PartitionImage) -> ErrorCode:
-        """Returns the error if the requested ISR is not possible, or NONE."""
+        """Return the error if the requested ISR is not possible, or NONE."""
         if self._request.partition_epoch < partition.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
         if self._recovering and (len(self._isr) > 1 or not partition.recovering):
@@ -166,7 +166,7 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> C
         changes.append((topic.topic_id, of_topic))
 
     def reply() -> ControllerEffects:
-        """Returns the response, with the result of each partition."""
+        """Return the response, with the result of each partition."""
         answered = [
             ResponseTopicData(topic_id=topic_id, partitions=[each.answer() for each in of_topic])
             for topic_id, of_topic in changes

@@ -119,7 +119,7 @@ def _replicas_gone(
 def remove_departed_members(
     state: ControllerState, topic_partition: TopicPartition, now: PartitionImage
 ) -> list[Decision]:
-    """Returns decisions that remove brokers which are no longer members from an ISR.
+    """Return decisions that remove brokers which are no longer members from an ISR.
 
     Such a broker may be a member again when a decision is committed; it can then be elected anew.
     """
@@ -135,7 +135,7 @@ def remove_departed_members(
 def _remove_replica(
     state: ControllerState, broker_id: int, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """Returns the change that removes a broker as leader and from the ISR of a partition."""
+    """Return the change that removes a broker as leader and from the ISR of a partition."""
     partition = partition_of(image, topic_partition)
     if (
         partition is None

@@ -104,13 +104,13 @@ class BrokerRequestBatch:
     # -- the requests
 
     def _leader_and_isr(self) -> Iterator[BrokerRequest]:
-        """Yields one LeaderAndIsr request for each broker with partitions to lead or follow."""
+        """Yield one LeaderAndIsr request for each broker with partitions to lead or follow."""
         state, image = self._state, self._state.image
         # Brokers share a partition's state: with many replicas this saves most of the work.
         states: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
 
         def state_of(topic_partition: TopicPartition, new: bool) -> LeaderAndIsrPartitionState:
-            """Returns the partition's state, made once for all brokers."""
+            """Return the partition's state, made once for all brokers."""
             partition_state = states.get((topic_partition, new))
             if partition_state is None:
                 partition = image.topics[topic_partition[0]].partitions[topic_partition[1]]
@@ -141,7 +141,7 @@ class BrokerRequestBatch:
             )
 
     def _update_metadata(self) -> Iterator[BrokerRequest]:
-        """Yields UpdateMetadata for each broker that has to see new metadata.
+        """Yield UpdateMetadata for each broker that has to see new metadata.
 
         All requests have the same partitions and live brokers.  Partitions that never had a leader
         are left out.
@@ -174,7 +174,7 @@ class BrokerRequestBatch:
             )
 
     def _stop_replica(self) -> Iterator[BrokerRequest]:
-        """Yields one StopReplica request for each broker with replicas to stop."""
+        """Yield one StopReplica request for each broker with replicas to stop."""
         state = self._state
         for broker_id, stopped in sorted(self._stopped.items()):
             topics = [
@@ -200,7 +200,7 @@ class BrokerRequestBatch:
 def gathered(
     state: ControllerState, gather: Callable[[BrokerRequestBatch], None]
 ) -> list[BrokerRequest]:
-    """Returns the requests of a new batch after `gather` has filled it."""
+    """Return the requests of a new batch after `gather` has filled it."""
     batch = BrokerRequestBatch(state)
     gather(batch)
     return batch.requests()
@@ -209,7 +209,7 @@ def gathered(
 def _by_topic(
     state: ControllerState, topic_partitions: Iterable[TopicPartition]
 ) -> Iterator[tuple[TopicImage, list[TopicPartition]]]:
-    """Yields each topic that still exists, with those of the given partitions that exist."""
+    """Yield each topic that still exists, with those of the given partitions that exist."""
     for name, group in groupby(
         sorted(topic_partitions), key=lambda topic_partition: topic_partition[0]
     ):
@@ -228,7 +228,7 @@ def _by_topic(
 def _leader_and_isr_state(
     index: int, partition: PartitionImage, new: bool
 ) -> LeaderAndIsrPartitionState:
-    """Returns a partition's state in the form that LeaderAndIsr sends.
+    """Return a partition's state in the form that LeaderAndIsr sends.
 
     `new` allows the broker to create the log if it does not exist.
     """
@@ -250,7 +250,7 @@ def _leader_and_isr_state(
 def _shown_state(
     state: ControllerState, topic_partition: TopicPartition, partition: PartitionImage
 ) -> UpdateMetadataPartitionState:
-    """Returns a partition's state for clients; while its topic is deleted it has no leader."""
+    """Return a partition's state for clients; while its topic is deleted it has no leader."""
     deleting = state.is_deleting(topic_partition[0])
     online = state.online(topic_partition)
     return UpdateMetadataPartitionState(
@@ -266,7 +266,7 @@ def _shown_state(
 
 
 def _leaders(state: ControllerState, leaders: set[int]) -> Iterator[LeaderAndIsrLiveLeader]:
-    """Yields the addresses at which followers reach these leaders."""
+    """Yield the addresses at which followers reach these leaders."""
     listener = state.settings.config.inter_broker_listener
     for broker_id in sorted(leaders & state.members.keys()):
         broker = state.image.brokers.get(broker_id)
@@ -276,7 +276,7 @@ def _leaders(state: ControllerState, leaders: set[int]) -> Iterator[LeaderAndIsr
 
 
 def _live_brokers(state: ControllerState) -> Iterator[UpdateMetadataBroker]:
-    """Yields each live broker with its endpoints, for UpdateMetadata."""
+    """Yield each live broker with its endpoints, for UpdateMetadata."""
     for broker_id in sorted(state.members):
         broker = state.image.brokers.get(broker_id)
         if broker is not None:

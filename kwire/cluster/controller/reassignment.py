@@ -89,7 +89,7 @@ def reassigning_state(
 
 
 def _completed_state(partition: PartitionImage, online: Online) -> PartitionImage | None:
-    """Returns the state with only the target replicas; None if that is not possible yet."""
+    """Return the state with only the target replicas; None if that is not possible yet."""
     target = target_replicas(partition)
     if not is_complete(partition):
         return None
@@ -109,7 +109,7 @@ def completion_decision(state: ControllerState, topic_partition: TopicPartition)
 def _complete(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """Returns the change that ends a reassignment; None if it cannot end yet or has ended."""
+    """Return the change that ends a reassignment; None if it cannot end yet or has ended."""
     partition = partition_of(image, topic_partition)
     if partition is None or not (partition.adding or partition.removing):
         return None
@@ -129,7 +129,7 @@ def resumption_decision(state: ControllerState, topic_partition: TopicPartition)
 def _resume(
     state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """Returns the change that ends a reassignment, or that sends its state again.
+    """Return the change that ends a reassignment, or that sends its state again.
 
     If the reassignment cannot end yet, the partition keeps its leader and ISR and gets a new leader
     epoch, so that all replicas receive its state.  None if no reassignment is in progress.
@@ -170,7 +170,7 @@ class PartitionReassignment:
         self._may_be_away = may_be_away
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
-        """Returns the change that begins or cancels the reassignment.
+        """Return the change that begins or cancels the reassignment.
 
         None if the partition has these replicas already.  Raises Refusal.
         """
@@ -197,14 +197,14 @@ class PartitionReassignment:
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
-        """Returns the error message for a partition that does not exist."""
+        """Return the error message for a partition that does not exist."""
         topic, index = self.topic_partition
         if topic in image.topics:
             return f"Unable to find partition {topic}:{index}."
         return f"Unable to find a topic named {topic}."
 
     def _checked_target(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Returns the replicas to move to.  Raises Refusal if they are not possible."""
+        """Return the replicas to move to.  Raises Refusal if they are not possible."""
         if self._target is None:
             if not (partition.adding or partition.removing):
                 raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -245,7 +245,7 @@ def alter_reassignments(
     ]
 
     def reply() -> ControllerEffects:
-        """Returns the response, with the result of each partition."""
+        """Return the response, with the result of each partition."""
         responses = [
             _answered(topic, of_topic)
             for topic, of_topic in zip(request.topics, outcomes, strict=True)
@@ -264,7 +264,7 @@ def alter_reassignments(
 def _answered(
     topic: ReassignableTopic, outcomes: Sequence[DecisionOutcome[AlterPartition]]
 ) -> ReassignableTopicResponse:
-    """Returns the part of the response about one topic."""
+    """Return the part of the response about one topic."""
     return ReassignableTopicResponse(
         topic.name,
         [
@@ -301,7 +301,7 @@ def reassignments_requested(
 def list_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Returns the reassignments in progress: all, or those of the request's topics."""
+    """Return the reassignments in progress: all, or those of the request's topics."""
     if request.topics is None:
         topic_partitions = sorted(state.reassigned)
     else:

@@ -72,7 +72,7 @@ def _is_handed_over(state: ControllerState, topic_partition: TopicPartition) -> 
 def _leave(
     state: ControllerState, broker_id: int, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    """Returns the change by which a broker that shuts down stops to lead or follow a partition.
+    """Return the change by which a broker that shuts down stops to lead or follow a partition.
 
     A partition that it leads gets another leader; from another one's ISR it is removed.  None if
     nothing has to change or no other replica can lead.
@@ -96,7 +96,7 @@ def _leave(
 
 
 def _remaining(state: ControllerState, broker_id: int) -> ControlledShutdownResponse:
-    """Returns the response, with the partitions that the broker still leads.
+    """Return the response, with the partitions that the broker still leads.
 
     No other replica of them is in sync.
     """

@@ -83,7 +83,7 @@ class ControllerState:
         )
 
     def online(self, topic_partition: TopicPartition) -> Online:
-        """Returns a test whether a replica may lead or be in sync.
+        """Return a test whether a replica may lead or be in sync.
 
         Its broker must be live and not shutting down, and its log directory must work.
         """
@@ -119,7 +119,7 @@ class ControllerState:
     def alteration(
         self, image: ClusterImage, topic_partition: TopicPartition, after: PartitionImage | None
     ) -> AlterPartition | None:
-        """Returns the change of a partition from its state in `image` to `after`.
+        """Return the change of a partition from its state in `image` to `after`.
 
         None if `after` is None or nothing changes.  The new state has the image's controller epoch,
         which fences earlier controllers.

@@ -68,7 +68,7 @@ def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
 
 
 def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
-    """Raises Refusal if a config has no value or is named more than once."""
+    """Raise Refusal if a config has no value or is named more than once."""
     if len(set(names)) < len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     without_value = ", ".join(nulls)
@@ -82,7 +82,7 @@ def config_decisions(settings: LiveSettings, changes: Iterable[ConfigChange]) ->
 
 
 def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -> SetConfigs | None:
-    """Returns the change of a resource's configs; None if they stay the same or it is refused.
+    """Return the change of a resource's configs; None if they stay the same or it is refused.
 
     A refusal is kept in `change.refusal`: each resource of a request has its own result.
     """
@@ -132,7 +132,7 @@ def check_kind(kind: int) -> None:
 
 
 def _check_topic_name(name: str) -> None:
-    """Raises Refusal if the name is empty or not valid for a topic."""
+    """Raise Refusal if the name is empty or not valid for a topic."""
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     reason = why_invalid(name)
@@ -164,7 +164,7 @@ def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
 def _check(
     settings: LiveSettings, image: ClusterImage, change: ConfigChange, configs: Mapping[str, str]
 ) -> None:
-    """Raises Refusal if the configs are not valid for the resource."""
+    """Raise Refusal if the configs are not valid for the resource."""
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC:
         check_topic(settings.config, configs)

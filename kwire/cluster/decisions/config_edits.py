@@ -41,7 +41,7 @@ def edited_by(kind: int, edits: Sequence[ConfigEdit]) -> EditConfigs:
 
 
 def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -> dict[str, str]:
-    """Returns a resource's configs after `edits`.  Raises Refusal.
+    """Return a resource's configs after `edits`.  Raises Refusal.
 
     `kind` is the type of the resource.  APPEND and SUBTRACT change a list, which starts with the
     config's default value if the resource has none of its own.
@@ -83,7 +83,7 @@ def _definition(kind: int, name: str) -> Definition | None:
 
 
 def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Definition:
-    """Returns the definition of a config, which must be of type LIST.  Raises Refusal.
+    """Return the definition of a config, which must be of type LIST.  Raises Refusal.
 
     A config that is not set starts with Kafka's default, whatever the broker's file says.
     """
@@ -100,7 +100,7 @@ def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Defini
 
 
 def _joined(have: str, value: str, operation: ConfigOperation) -> str:
-    """Returns the list `have` with the elements of `value` appended or removed.
+    """Return the list `have` with the elements of `value` appended or removed.
 
     Both are comma-separated.  An element that the list has already is not appended again.
     """

@@ -32,7 +32,7 @@ class FeatureUpdate:
 def update_features(
     image: ClusterImage, updates: Sequence[FeatureUpdate], node_id: int
 ) -> SetFeatures | None:
-    """Returns the change that makes all updates.  Raises Refusal if one is not possible.
+    """Return the change that makes all updates.  Raises Refusal if one is not possible.
 
     `node_id` is the broker that decides.
     """
@@ -52,7 +52,7 @@ def update_features(
 
 
 def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
-    """Returns why an update is not possible, in Apache Kafka's words; None if it is possible."""
+    """Return why an update is not possible, in Apache Kafka's words; None if it is possible."""
     current = image.features.level(wanted.feature)
     reason = _why_invalid(wanted) or _why_unsupported(image, wanted, node_id)
     reason = reason or _why_wrong_direction(wanted, current)
@@ -64,7 +64,7 @@ def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> st
 
 
 def _why_invalid(wanted: FeatureUpdate) -> str | None:
-    """Returns why the update is not valid in itself, whatever the cluster supports, or None."""
+    """Return why the update is not valid in itself, whatever the cluster supports, or None."""
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if wanted.level < 0:
@@ -73,7 +73,7 @@ def _why_invalid(wanted: FeatureUpdate) -> str | None:
 
 
 def _why_unsupported(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
-    """Returns why the cluster does not support a feature's wanted level, or None.
+    """Return why the cluster does not support a feature's wanted level, or None.
 
     The controller `node_id` and each broker must support it.  Level 0 disables the feature, which
     every broker supports.
@@ -101,7 +101,7 @@ def _why_lacking(supported: Levels, name: str, level: int) -> str:
 
 
 def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
-    """Returns why the wanted level contradicts the request's upgrade type, or None."""
+    """Return why the request's upgrade type forbids the wanted level, or None if it does not."""
     is_upgrade = wanted.upgrade_type == UPGRADE
     if wanted.level < current and is_upgrade:
         return (
@@ -114,7 +114,7 @@ def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
 
 
 def _refused_downgrade(wanted: FeatureUpdate, current: int) -> str:
-    """Returns the error message for a downgrade of metadata.version."""
+    """Return the error message for a downgrade of metadata.version."""
     why = (
         "Refusing to perform the requested downgrade because it might delete metadata information."
         if wanted.upgrade_type == SAFE_DOWNGRADE
@@ -160,7 +160,7 @@ def can_features_change(image: ClusterImage) -> bool:
 
 
 def _best(image: ClusterImage) -> dict[str, int]:
-    """Returns the highest possible level of each feature.
+    """Return the highest possible level of each feature.
 
     All members must support it, and the administrator must allow it.
     """
@@ -189,7 +189,7 @@ def _all_replicas_are_members(image: ClusterImage) -> bool:
 
 
 def _agreed(image: ClusterImage, levels: Mapping[str, int]) -> SetFeatures | None:
-    """Returns the change to these levels; None if they are set already."""
+    """Return the change to these levels; None if they are set already."""
     features = image.features
     if features.agreed == levels:
         return None

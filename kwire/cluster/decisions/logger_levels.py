@@ -37,7 +37,7 @@ def levels(
 
 
 def _check(edit: ConfigEdit, logger_names: Collection[str]) -> None:
-    """Raises Refusal if a logger's level cannot be changed as `edit` requests."""
+    """Raise Refusal if a logger's level cannot be changed as `edit` requests."""
     operation = ConfigOperation(edit.operation)
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise Refusal(

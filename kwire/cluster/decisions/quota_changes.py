@@ -38,7 +38,7 @@ class _QuotaDecision:
         self._change = change
 
     def __call__(self, image: ClusterImage) -> SetConfigs | None:
-        """Returns the change of one entity's quotas; None if they stay the same.
+        """Return the change of one entity's quotas; None if they stay the same.
 
         Raises Refusal.
         """

@@ -49,7 +49,7 @@ class CredentialChange:
     alterations: list[CredentialDeletion | CredentialUpsertion] = field(default_factory=list)
 
     def decide(self, image: ClusterImage) -> SetConfigs | None:
-        """Returns the change of a user's credential; None if it stays the same.
+        """Return the change of a user's credential; None if it stays the same.
 
         Raises Refusal.  A second alteration of the user in the request is an error, but as in Kafka
         an error of the first one is reported before it.
@@ -71,7 +71,7 @@ class CredentialChange:
         return SetConfigs(*key, before, after) if after != before else None
 
     def _mechanism(self, number: int) -> str:
-        """Returns the name of a SCRAM mechanism, such as SCRAM-SHA-256.
+        """Return the name of a SCRAM mechanism, such as SCRAM-SHA-256.
 
         Raises Refusal if the user name is empty or no mechanism has this number.
         """
@@ -84,7 +84,7 @@ class CredentialChange:
 
 
 def _credential(mechanism: str, wanted: CredentialUpsertion) -> str:
-    """Returns the credential as text, in the form that configs store.  Raises Refusal."""
+    """Return the credential as text, in the form that configs store.  Raises Refusal."""
     if wanted.iterations < MIN_ITERATIONS:
         raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:

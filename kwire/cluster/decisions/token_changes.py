@@ -69,7 +69,7 @@ class TokenRenewal:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
-        """Returns the change that moves the token's expiry time.
+        """Return the change that moves the token's expiry time.
 
         The token never outlives its maximum lifetime.  Raises Refusal.
         """
@@ -92,7 +92,7 @@ class TokenExpiry:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
-        """Returns the change that removes the token or moves its expiry time.
+        """Return the change that removes the token or moves its expiry time.
 
         Raises Refusal.
         """
@@ -113,7 +113,7 @@ class TokenRemoval:
     now_ms: int
 
     def __call__(self, image: ClusterImage) -> SetToken | None:
-        """Returns the removal; None if the token is gone or has not expired."""
+        """Return the removal; None if the token is gone or has not expired."""
         token = image.tokens.get(self.token_id)
         if token is None or not token.has_expired(self.now_ms):
             return None
@@ -128,7 +128,7 @@ def token_removals(image: ClusterImage, now_ms: int) -> Iterator[TokenRemoval]:
 
 
 def _existing_token(image: ClusterImage, token_id: str | None) -> DelegationToken:
-    """Returns the token.  Raises Refusal if it does not exist."""
+    """Return the token.  Raises Refusal if it does not exist."""
     token = None if token_id is None else image.tokens.get(token_id)
     if token is None:
         raise Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)

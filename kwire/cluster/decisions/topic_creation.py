@@ -75,7 +75,7 @@ def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
 def creation(
     image: ClusterImage, config: BrokerConfig, wanted: NewTopic, like: Sequence[str]
 ) -> CreateTopic:
-    """Returns the change that creates a topic.  Raises Refusal.
+    """Return the change that creates a topic.  Raises Refusal.
 
     `like` are existing topics whose names differ from the new one only by `.` and `_`.  Kafka
     refuses that, because its metric names do not distinguish them.
@@ -103,7 +103,7 @@ def creation(
 def _partitions(
     image: ClusterImage, config: BrokerConfig, wanted: NewTopic
 ) -> list[PartitionImage]:
-    """Returns the new topic's partitions with their replicas.  Raises Refusal.
+    """Return the new topic's partitions with their replicas.  Raises Refusal.
 
     The replicas are those that the request assigns, or else are placed on the live brokers.
     """
@@ -139,7 +139,7 @@ def _start_and_shift(name: str, size: int) -> tuple[int, int]:
 
 
 def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
-    """Returns the partitions of a manual assignment.  Raises Refusal."""
+    """Return the partitions of a manual assignment.  Raises Refusal."""
     for value, field_name in (
         (wanted.replication_factor, "replication factor"),
         (wanted.num_partitions, "numPartitions"),
@@ -178,7 +178,7 @@ def creations(
     created: set[str] = set()
 
     def create(topic: NewTopic, image: ClusterImage) -> CreateTopic:
-        """Returns the creation of one topic of the request.  Raises Refusal."""
+        """Return the creation of one topic of the request.  Raises Refusal."""
         # The decision may be repeated, after a commit that conflicts.
         created.discard(topic.name)
         like = [other for other in image.names_like(topic.name) if other not in created]
@@ -190,13 +190,13 @@ def creations(
 
 
 def on_first_use(settings: LiveSettings, name: str) -> Decision:
-    """Returns a decision that creates a topic when a client first uses it.
+    """Return a decision that creates a topic when a client first uses it.
 
     The decision makes no change if the topic exists or cannot be created; it never refuses.
     """
 
     def decide(image: ClusterImage) -> CreateTopic | None:
-        """Returns the creation; None if the topic exists or cannot be created."""
+        """Return the creation; None if the topic exists or cannot be created."""
         if name in image.topics:
             return None
         wanted = by_default(settings.config, name, len(image.brokers))
@@ -209,14 +209,14 @@ def on_first_use(settings: LiveSettings, name: str) -> Decision:
 
 
 def internal_topic(settings: LiveSettings, name: str) -> Decision:
-    """Returns a decision that creates one of the broker's internal topics if it does not exist.
+    """Return a decision that creates one of the broker's internal topics if it does not exist.
 
     Raises Refusal if it cannot be created.
     """
     assert name in INTERNAL_TOPICS or name == TELEMETRY_TOPIC, name
 
     def decide(image: ClusterImage) -> CreateTopic | None:
-        """Returns the creation; None if the topic exists.  Raises Refusal."""
+        """Return the creation; None if the topic exists.  Raises Refusal."""
         if name in image.topics:
             return None
         wanted = by_default(settings.config, name, len(image.brokers))
@@ -226,7 +226,7 @@ def internal_topic(settings: LiveSettings, name: str) -> Decision:
 
 
 def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
-    """Returns a topic as it is created without a specification.
+    """Return a topic as it is created without a specification.
 
     Internal topics have settings of their own; other topics have all defaults.
     """
@@ -280,7 +280,7 @@ _BATCH_OVERHEAD_BYTES = 64 * 1024
 
 
 def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
-    """Returns the configs of the topic for clients' metrics.
+    """Return the configs of the topic for clients' metrics.
 
     One metrics payload of at most `payload_bytes_max` bytes, plus the batch around it, must fit in
     a batch.
@@ -296,7 +296,7 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
 
 
 def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
-    """Returns an internal topic's replication factor.
+    """Return an internal topic's replication factor.
 
     It is reduced to the number of brokers unless it was set explicitly.
     """

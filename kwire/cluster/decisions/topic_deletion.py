@@ -33,7 +33,7 @@ class TopicDeletion:
     refusal: Refusal | None = None
 
     def __call__(self, image: ClusterImage) -> DeleteTopic | None:
-        """Returns the deletion; None, with a refusal, if the topic is gone by now."""
+        """Return the deletion; None, with a refusal, if the topic is gone by now."""
         topic = image.topic_by_id(self.topic_id)
         if topic is None:
             self.refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)
@@ -42,7 +42,7 @@ class TopicDeletion:
 
 
 def deletions(image: ClusterImage, requested: Sequence[TopicDeletion]) -> list[TopicDeletion]:
-    """Returns a result for each topic of a request; topics without a refusal are to be deleted."""
+    """Return a result for each topic of a request; topics without a refusal are to be deleted."""
     results: list[TopicDeletion] = []
     results_by_name: dict[str, TopicDeletion] = {}
     by_name = Counter(topic.name for topic in requested if topic.name is not None)
@@ -75,7 +75,7 @@ def _refused(topic: TopicDeletion, error: ErrorCode, message: str) -> TopicDelet
 
 
 def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
-    """Returns what is wrong with how the request names a topic, in Kafka's words, or None."""
+    """Return what is wrong with how the request names a topic, in Kafka's words, or None."""
     if topic.name is None:
         if topic.topic_id == ZERO_UUID:
             return "Neither topic name nor id were specified."
@@ -86,7 +86,7 @@ def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes])
 
 
 def _looked_up(image: ClusterImage, topic: TopicDeletion) -> TopicDeletion:
-    """Returns the topic with its name and id, or with a refusal if it does not exist."""
+    """Return the topic with its name and id, or with a refusal if it does not exist."""
     if topic.name is None:
         topic_image = image.topic_by_id(topic.topic_id)
         if topic_image is None:

@@ -56,7 +56,7 @@ class Growth:
 def _assigned(
     image: ClusterImage, assigned: Sequence[list[int]], count: int, size: int
 ) -> list[PartitionImage]:
-    """Returns `count` new partitions with the replicas that the request assigns.
+    """Return `count` new partitions with the replicas that the request assigns.
 
     `size` is the topic's replication factor, which each assignment must have.  Raises Refusal.
     """

@@ -102,7 +102,7 @@ class LoneMembership:
         )
 
     def _is_surely_here(self, topic: str, index: int) -> bool:
-        """Returns whether an online directory has this partition's log, known by its topic id.
+        """Return whether an online directory has this partition's log, known by its topic id.
 
         A log without a topic id may belong to a topic of the same name that was deleted.
         """
@@ -196,7 +196,7 @@ class LoneMembership:
         await commit_decided(self._node.store, lambda: self.image, decisions)
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """Returns the controller machine's reply once its decisions are committed.
+        """Return the controller machine's reply once its decisions are committed.
 
         Raises StoreError.
         """
@@ -209,7 +209,7 @@ class LoneMembership:
         return effects.reply
 
     def _controller(self) -> ClusterController:
-        """Returns a controller machine with as much state as the requests of clients need."""
+        """Return a controller machine with as much state as the requests of clients need."""
         from kwire.cluster.controller.machine import ClusterController
 
         image = self.image

@@ -60,7 +60,7 @@ async def ask_for_client(
     log: Logger,
     otherwise: str,
 ) -> Any:  # noqa: ANN401 - any reply
-    """Returns the controller's reply to a client's request.
+    """Return the controller's reply to a client's request.
 
     Raises Refusal if this broker is not the controller, or if the store cannot commit; `log` then
     gets the error.

@@ -210,7 +210,7 @@ class Term:
     # -- calls that wait for a reply
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - depends on the question
-        """Returns the controller machine's reply, once its decisions are committed.
+        """Return the controller machine's reply, once its decisions are committed.
 
         Raises NotController, StoreError.
         """
@@ -302,7 +302,7 @@ class Term:
     # -- requests to brokers
 
     def _channel(self, broker_id: int) -> Channel:
-        """Returns the channel to a broker; creates and starts it at its first use."""
+        """Return the channel to a broker; creates and starts it at its first use."""
         channel = self._channels.get(broker_id)
         if channel is None:
             channel = self._channels[broker_id] = Channel(self)
@@ -382,7 +382,7 @@ def for_controller(decision: Decision) -> Decision:
     """
 
     def decide(image: ClusterImage) -> Change | None:
-        """Returns the change of `decision`, in the form that the controller completes."""
+        """Return the change of `decision`, in the form that the controller completes."""
         change = decision(image)
         match change:
             case CreateTopic(topic):

@@ -32,7 +32,7 @@ async def open_store(config: BrokerConfig, metadata: Path | None) -> AsyncIterat
 async def _opened(
     config: BrokerConfig, metadata: Path | None, nursery: trio.Nursery
 ) -> ClusterStore:
-    """Returns the connected store: behind the Unix socket `metadata`, or else in ZooKeeper."""
+    """Return the connected store: behind the Unix socket `metadata`, or else in ZooKeeper."""
     if metadata is not None:
         from kwire.cluster.stores.shared.store import SharedStore
 

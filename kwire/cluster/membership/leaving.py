@@ -38,7 +38,7 @@ class ShutdownLimits:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """Returns the limits that a broker's settings give."""
+        """Return the limits that a broker's settings give."""
         settings = ZooKeeperSettings(config.explicit)
         return cls(
             settings.controlled_shutdown_max_retries,

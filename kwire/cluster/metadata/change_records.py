@@ -49,7 +49,7 @@ class UnknownChange(ValueError):
 
 
 def encode(change: Change) -> JsonObject:
-    """Returns the change as a JSON object."""
+    """Return the change as a JSON object."""
     match change:
         case CreateTopic(topic, configs):
             created = _encode_topic(topic.name, topic.id)
@@ -99,7 +99,7 @@ def encode(change: Change) -> JsonObject:
 
 
 def decode(record: JsonObject) -> Change:
-    """Returns the change that `encode` wrote as this JSON object.
+    """Return the change that `encode` wrote as this JSON object.
 
     Raises ValueError, TypeError, LookupError.
     """
@@ -113,7 +113,7 @@ def decode(record: JsonObject) -> Change:
 def _encode_of_cluster(
     change: RegisterBroker | UnregisterBroker | SetController | TakeProducerIds,
 ) -> JsonObject:
-    """Returns a change of brokers, controller or producer ids as JSON."""
+    """Return a change of brokers, controller or producer ids as JSON."""
     match change:
         case RegisterBroker(broker):
             return {"kind": "register_broker", **_encode_broker(broker)}
@@ -141,7 +141,7 @@ def _encode_entries(field: str, entries: tuple[AccessControlEntry, ...]) -> Json
 
 
 def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
-    """Returns a token as JSON, under the name `field`; an empty object for None."""
+    """Return a token as JSON, under the name `field`; an empty object for None."""
     if token is None:
         return {}
     principals: list[Any] = [token.owner, token.requester, token.renewers]
@@ -149,7 +149,7 @@ def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
-    """Returns a partition's state as a list, without the trailing empty fields."""
+    """Return a partition's state as a list, without the trailing empty fields."""
     encoded: list[Any] = [state.leader, state.leader_epoch, state.partition_epoch]
     encoded += [state.replicas, state.isr]
     rare: list[Any] = [state.offline, state.adding, state.removing]
@@ -165,7 +165,7 @@ def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]
 
 
 def _encode_broker(broker: BrokerImage) -> JsonObject:
-    """Returns a broker's registration as JSON.
+    """Return a broker's registration as JSON.
 
     `epoch` and `features` are left out if the broker has none.
     """
@@ -179,7 +179,7 @@ def _encode_broker(broker: BrokerImage) -> JsonObject:
 
 
 def _encode_features(features: FinalizedFeatures) -> JsonObject:
-    """Returns feature levels as JSON; `agreed` is left out until members have agreed."""
+    """Return feature levels as JSON; `agreed` is left out until members have agreed."""
     encoded: JsonObject = {"epoch": features.epoch, "asked": dict(features.asked)}
     if features.agreed is not None:
         encoded["agreed"] = dict(features.agreed)
@@ -197,7 +197,7 @@ _COMMON: list[Any] = [(), (), (), 0, 0]
 
 
 def decode_partition(record: list[Any]) -> PartitionImage:
-    """Returns a partition's state from its list.  Raises ValueError, TypeError."""
+    """Return a partition's state from its list.  Raises ValueError, TypeError."""
     leader, leader_epoch, partition_epoch, replicas, isr, *rare = record
     offline, adding, removing, recovering, controller_epoch = rare + _COMMON[len(rare) :]
     return PartitionImage(
@@ -259,7 +259,7 @@ def _set_token(record: JsonObject) -> Change:
 
 
 def _token(token_id: str, record: list[Any] | None) -> DelegationToken | None:
-    """Returns the token in a list that `_encode_token` made; None for None."""
+    """Return the token in a list that `_encode_token` made; None for None."""
     if record is None:
         return None
     owner, requester, renewers, issue_ms, max_ms, expiry_ms = record

@@ -46,7 +46,7 @@ class CreateTopic:
     configs: Mapping[str, str] = field(default_factory=lambda: NOTHING_SET)
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the topic.  Raises Conflict if its name or id exists."""
+        """Return the image with the topic.  Raises Conflict if its name or id exists."""
         if self.topic.name in image.topics:
             raise Conflict(f"topic {self.topic.name} exists")
         if self.topic.id in image.names_by_id:
@@ -65,7 +65,7 @@ class AddPartitions:
     partitions: tuple[PartitionImage, ...]
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the partitions.
+        """Return the image with the partitions.
 
         Raises Conflict if the topic is gone or has not `first` partitions.
         """
@@ -87,7 +87,7 @@ class AlterPartition:
     state: PartitionImage
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the partition's new state.
+        """Return the image with the partition's new state.
 
         Raises Conflict if the topic or partition does not exist, if its partition epoch is not the
         expected one, or if the new state's is not larger.
@@ -139,7 +139,7 @@ class SetConfigs:
     configs: Mapping[str, str]
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the configs.
+        """Return the image with the configs.
 
         Raises Conflict if the topic does not exist or the present configs are not `expected`.
         """
@@ -181,7 +181,7 @@ class SetController:
     controller_epoch: int = 0
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the new controller.
+        """Return the image with the new controller.
 
         Raises Conflict if another broker is the controller, or in a later epoch.
         """
@@ -217,7 +217,7 @@ class ChangeAcls:
     removed: tuple[AccessControlEntry, ...] = ()
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the entries added and removed.
+        """Return the image with the entries added and removed.
 
         Raises Conflict if it has one to add already, or lacks one to remove.
         """
@@ -249,7 +249,7 @@ class SetFeatures:
     features: FinalizedFeatures
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        """Returns the image with the features.  Raises Conflict if the epoch is not right."""
+        """Return the image with the features.  Raises Conflict if the epoch is not right."""
         epoch = image.features.epoch
         if epoch != self.expected_epoch or self.features.epoch <= epoch:
             raise Conflict(f"the features are those of epoch {epoch}")
@@ -291,7 +291,7 @@ def apply(image: ClusterImage, change: Change) -> ClusterImage:
 
 
 def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
-    """Returns the image after all of `changes`, in their order.  Raises Conflict."""
+    """Return the image after all of `changes`, in their order.  Raises Conflict."""
     for kind, run in groupby(changes, type):
         if kind is CreateTopic:
             image = _create_all(
@@ -304,7 +304,7 @@ def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
 
 
 def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> ClusterImage:
-    """Returns the image with many topics created at once.
+    """Return the image with many topics created at once.
 
     This takes a fifth of the time of single creations: a start creates every topic that exists.
     """
@@ -327,7 +327,7 @@ Decision = Callable[[ClusterImage], Change | None]
 def decide_all(
     image: ClusterImage, decisions: Sequence[Decision]
 ) -> tuple[list[Change], list[int]]:
-    """Returns the changes of all decisions, each made for the image after the earlier ones.
+    """Return the changes of all decisions, each made for the image after the earlier ones.
 
     Also returns the index of the decision that made each change.
     """

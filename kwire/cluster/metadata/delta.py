@@ -121,7 +121,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
 
 
 def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
-    """Returns the difference between any two images, by comparing everything."""
+    """Return the difference between any two images, by comparing everything."""
     return _difference(
         before,
         after,
@@ -188,7 +188,7 @@ def _difference(
 
 
 def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, ...]:
-    """Returns the indexes of partitions that are new in `new` or differ from `old`."""
+    """Return the indexes of partitions that are new in `new` or differ from `old`."""
     have = () if old is None else old.partitions
     # Most states are the same object in both; `is` avoids comparing them.
     return tuple(
@@ -199,7 +199,7 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
 
 
 def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Yields changes that turn `before` into the image that `delta` leads to.
+    """Yield changes that turn `before` into the image that `delta` leads to.
 
     They are as few as the delta is long, and need not be those that were committed.  They do not
     set the version.
@@ -227,7 +227,7 @@ def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
 
 
 def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Yields the changes of brokers, controller, features and producer ids."""
+    """Yield the changes of brokers, controller, features and producer ids."""
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
     if (delta.controller_id, delta.controller_epoch) != (
@@ -242,7 +242,7 @@ def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
 
 
 def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Yields the changes of configs, without those of new topics."""
+    """Yield the changes of configs, without those of new topics."""
     for (resource, name), configs in delta.configs.items():
         is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
         if not is_new:  # CreateTopic carries the configs of a new topic
@@ -250,7 +250,7 @@ def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
 
 
 def _changed_states(old: TopicImage, new: TopicImage, changed: Iterable[int]) -> Iterator[Change]:
-    """Yields the changes that turn the partitions of `old` into those of `new`.
+    """Yield the changes that turn the partitions of `old` into those of `new`.
 
     `changed` has the indexes of partitions that differ.
     """

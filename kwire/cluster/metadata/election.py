@@ -45,7 +45,7 @@ def original_replicas(state: PartitionImage) -> tuple[int, ...]:
 def next_state(
     state: PartitionImage, leader: int, isr: tuple[int, ...], *, recovering: bool | None = None
 ) -> PartitionImage:
-    """Returns the next state by a decision of the controller.
+    """Return the next state by a decision of the controller.
 
     It always begins a new leader epoch.
     """
@@ -68,7 +68,7 @@ def first_state(state: PartitionImage, online: Online) -> PartitionImage | None:
 def elected_offline(
     state: PartitionImage, online: Online, *, unclean: bool
 ) -> PartitionImage | None:
-    """Returns the state after an election: the first online in-sync replica leads.
+    """Return the state after an election: the first online in-sync replica leads.
 
     If there is none, `unclean` allows another online replica to lead; else returns None.  That
     leader is alone in the ISR, and recovering until it reports that it has recovered (KIP-704).
@@ -93,7 +93,7 @@ def elected_preferred(state: PartitionImage, online: Online) -> PartitionImage |
 def elected_for_reassignment(
     state: PartitionImage, target: tuple[int, ...], online: Online
 ) -> PartitionImage | None:
-    """Returns the state with an in-sync replica of `target` as leader, or None."""
+    """Return the state with an in-sync replica of `target` as leader, or None."""
     for replica in target:
         if online(replica) and replica in state.isr:
             return next_state(state, replica, state.isr)
@@ -103,7 +103,7 @@ def elected_for_reassignment(
 def elected_for_shutdown(
     state: PartitionImage, online: Online, shutting_down: Container[int]
 ) -> PartitionImage | None:
-    """Returns the state without brokers that shut down, which are still online.
+    """Return the state without brokers that shut down, which are still online.
 
     None if no other replica is in sync.
     """
@@ -115,7 +115,7 @@ def elected_for_shutdown(
 
 
 def without_replica(state: PartitionImage, replica: int) -> PartitionImage | None:
-    """Returns the state without a replica that is gone; None if nothing changes.
+    """Return the state without a replica that is gone; None if nothing changes.
 
     The last in-sync replica stays in the ISR: only that one is known to have all committed records.
     """
@@ -131,7 +131,7 @@ def without_replica(state: PartitionImage, replica: int) -> PartitionImage | Non
 def offline_decisions(
     image: ClusterImage, node_id: int, offline: Collection[tuple[str, int]]
 ) -> list[Decision]:
-    """Returns decisions after which exactly the partitions in `offline` have no leader here.
+    """Return decisions after which exactly the partitions in `offline` have no leader here.
 
     `offline` has (topic, partition index).  Partitions that already are as they should be need
     none.
@@ -154,13 +154,13 @@ def _partitions_to_change(
 
 
 def _decision(name: str, index: int, node_id: int, offline: bool) -> Decision:
-    """Returns the decision that makes a partition's state match the state of its disk.
+    """Return the decision that makes a partition's state match the state of its disk.
 
     `offline`: the log of the partition on `node_id` is in a failed log directory.
     """
 
     def decide(image: ClusterImage) -> AlterPartition | None:
-        """Returns the change; None if the state matches or the partition is gone."""
+        """Return the change; None if the state matches or the partition is gone."""
         topic = image.topics.get(name)
         if topic is None or index >= len(topic.partitions):
             return None

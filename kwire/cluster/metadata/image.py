@@ -263,7 +263,7 @@ _Index = PersistentMap[str, tuple[str, ...]]
 
 
 def _indexed(index: _Index, names: Iterable[str]) -> _Index:
-    """Returns `index` with topics added under the name that they have in metrics.
+    """Return `index` with topics added under the name that they have in metrics.
 
     Metrics replace "." by "_", so "a.b" and "a_b" collide there.  Other names cannot, and are left
     out.
@@ -278,7 +278,7 @@ def _indexed(index: _Index, names: Iterable[str]) -> _Index:
 
 
 def _unindexed(index: _Index, names: Iterable[str]) -> _Index:
-    """Returns `index` without these topics, and without entries that no topic is left of."""
+    """Return `index` without these topics, and without entries that no topic is left of."""
     left: dict[str, tuple[str, ...]] = {}
     for name in names:
         key = metric_name(name)

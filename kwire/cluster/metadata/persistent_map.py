@@ -100,7 +100,7 @@ class PersistentMap(Mapping[K, V]):
         return bucket
 
     def _next(self, changed: dict[int, dict[K, V]]) -> PersistentMap[K, V]:
-        """Returns the map with some buckets replaced.
+        """Return the map with some buckets replaced.
 
         `changed` has the new buckets by their index.  The other buckets are shared with this map.
         """

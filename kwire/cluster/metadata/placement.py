@@ -31,7 +31,7 @@ def place_partitions(
     shift: int,
     first: int = 0,
 ) -> list[PartitionImage]:
-    """Returns the states of `count` new partitions, spread over the brokers.
+    """Return the states of `count` new partitions, spread over the brokers.
 
     The replicas are those of `assign_replicas`.  Raises Refusal if there are not enough brokers.
     """
@@ -52,7 +52,7 @@ def place_partitions(
 def place_more_partitions(
     brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
 ) -> list[PartitionImage]:
-    """Returns the states of `count` more partitions of an existing topic.
+    """Return the states of `count` more partitions of an existing topic.
 
     Their leaders continue the topic's round over the brokers.  Raises Refusal if there are not
     enough brokers.
@@ -75,7 +75,7 @@ def assign_replicas(
     shift: int,
     first: int = 0,
 ) -> list[list[int]]:
-    """Returns the replicas of `count` partitions from index `first` on, as Kafka places them.
+    """Return the replicas of `count` partitions from index `first` on, as Kafka places them.
 
     The leaders go round the brokers from the one at `start`, so that small topics do not all have
     the same leader.  The second replica is `shift` brokers behind the leader's neighbour, and one
@@ -110,7 +110,7 @@ def _spread(
     racks_count: int,
     replication_factor: int,
 ) -> list[int]:
-    """Returns the first brokers of `preferred`, in different racks as far as possible."""
+    """Return the first brokers of `preferred`, in different racks as far as possible."""
     chosen: list[int] = []
     racks: set[str | None] = set()
     while len(chosen) < replication_factor:
@@ -123,7 +123,7 @@ def _spread(
 
 
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
-    """Returns all broker ids, ordered so that neighbours are in different racks if possible.
+    """Return all broker ids, ordered so that neighbours are in different racks if possible.
 
     If only some brokers have racks, those without share one.  (Apache Kafka refuses to place then.)
     """

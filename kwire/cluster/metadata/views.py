@@ -28,7 +28,7 @@ from kwire.codecs.messages.metadata import (
 def leader_seen(
     image: ClusterImage, partition: PartitionImage, listener: str
 ) -> tuple[ErrorCode, int]:
-    """Returns an error and the leader, as clients of `listener` see it.
+    """Return an error and the leader, as clients of `listener` see it.
 
     The error says why they cannot reach the leader; it is NONE otherwise.
     """
@@ -41,7 +41,7 @@ def leader_seen(
 
 
 def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
-    """Returns the replicas that cannot serve: their broker or their log directory failed."""
+    """Return the replicas that cannot serve: their broker or their log directory failed."""
     return [
         replica
         for replica in partition.replicas
@@ -80,7 +80,7 @@ class MetadataView:
         ]
 
     def topic(self, name: str) -> MetadataResponseTopic | None:
-        """Returns the topic's part of a Metadata response; None if the topic does not exist."""
+        """Return the topic's part of a Metadata response; None if the topic does not exist."""
         response = self._topics.get(name)
         if response is None:
             topic = self.image.topics.get(name)
@@ -110,7 +110,7 @@ class MetadataView:
                 _correct(self._names, name, name in before.topics, name in image.topics)
 
     def _response(self, topic: TopicImage) -> MetadataResponseTopic:
-        """Returns the part of the Metadata response about one topic."""
+        """Return the part of the Metadata response about one topic."""
         partitions = [
             self._partition(index, partition)
             for index, partition in enumerate(topic.partitions)
@@ -121,7 +121,7 @@ class MetadataView:
         )
 
     def _partition(self, index: int, partition: PartitionImage) -> MetadataResponsePartition:
-        """Returns the part of the Metadata response about one partition.
+        """Return the part of the Metadata response about one partition.
 
         If the leader has no endpoint on this listener, old versions get LEADER_NOT_AVAILABLE.
         """

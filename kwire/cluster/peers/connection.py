@@ -256,7 +256,7 @@ class PeerConnection:
             self._filled += count
 
     def _next_frame(self) -> memoryview | None:
-        """Returns the next complete reply without its size field; None if bytes are missing."""
+        """Return the next complete reply without its size field; None if bytes are missing."""
         large = self._large
         if large is not None:
             if self._large_filled < len(large):

@@ -34,7 +34,7 @@ class PeerLogin:
     """Logs in on each new connection to another broker."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        """Raises ConfigError if the settings lack the mechanism, or its name and password."""
+        """Raise ConfigError if the settings lack the mechanism, or its name and password."""
         listener = config.inter_broker_listener
         self._mechanism: str = config.sasl_mechanism_inter_broker_protocol
         if self._mechanism not in security_of(config, listener).sasl_enabled_mechanisms:
@@ -61,7 +61,7 @@ class PeerLogin:
         )
 
     async def _begin(self, connection: PeerConnection) -> ClientExchange:
-        """Returns a new SASL exchange, by token if tokens are configured, or by password.
+        """Return a new SASL exchange, by token if tokens are configured, or by password.
 
         Raises PeerError, and closes the connection, if there is no token.
         """
@@ -97,7 +97,7 @@ class PeerLogin:
     def _next(
         self, connection: PeerConnection, exchange: ClientExchange, token: bytes
     ) -> bytes | None:
-        """Returns the next token to send; None after the last one.
+        """Return the next token to send; None after the last one.
 
         `token` is the other broker's.  If it is not valid, the connection is closed, and PeerError
         raised.

@@ -119,7 +119,7 @@ class Peer:
             self._connection = None
 
     def _live(self) -> PeerConnection | None:
-        """Returns the open connection; None if a new one has to be opened.
+        """Return the open connection; None if a new one has to be opened.
 
         Closes a connection to a former address, and one whose login ends soon once no call uses it.
         """
@@ -135,7 +135,7 @@ class Peer:
         return connection
 
     async def _connect(self) -> PeerConnection:
-        """Returns a connection that is ready for requests; opens one if necessary.
+        """Return a connection that is ready for requests; opens one if necessary.
 
         Callers that wait for the same attempt share its failure.
         """
@@ -172,7 +172,7 @@ class Peer:
         self._last_failure = failure
 
     async def _open(self, endpoint: Endpoint | None) -> PeerConnection:
-        """Returns a new connection, with API versions negotiated and logged in.
+        """Return a new connection, with API versions negotiated and logged in.
 
         `endpoint` is None if the broker is not alive.  Raises PeerError.
         """
@@ -206,7 +206,7 @@ class Peer:
         return connection
 
     async def _socket_to(self, endpoint: Endpoint) -> socket.socket:
-        """Returns a connected, non-blocking socket.  Raises OSError."""
+        """Return a connected, non-blocking socket.  Raises OSError."""
         stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         client = socket.socket(fileno=stream.socket.detach())
         client.setblocking(False)
@@ -217,7 +217,7 @@ class Peer:
         return client
 
     async def _inside(self, tls: PeerTls, client: socket.socket, host: str) -> TlsTransport:
-        """Returns TLS over a connected socket; closes the socket if the handshake fails."""
+        """Return TLS over a connected socket; closes the socket if the handshake fails."""
         try:
             return await tls.begin(client, host)
         except BaseException:  # also where it takes too long

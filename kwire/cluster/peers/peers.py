@@ -62,7 +62,7 @@ class Peers:
         self._peers: dict[tuple[int, Role, int], Peer] = {}
 
     def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
-        """Returns the peer for this work; `number` tells fetchers of one leader apart."""
+        """Return the peer for this work; `number` tells fetchers of one leader apart."""
         key = broker_id, role, number
         found = self._peers.get(key)
         if found is None:
@@ -102,7 +102,7 @@ class Peers:
         self._peers.clear()
 
     def _limits(self, role: Role) -> PeerLimits:
-        """Returns the timeouts and buffer size that the settings give for a kind of work."""
+        """Return the timeouts and buffer size that the settings give for a kind of work."""
         config = self._settings.config
         request_timeout_ms = config.request_timeout_ms
         # -1 leaves the size of the socket's buffer to the system.
@@ -121,7 +121,7 @@ class Peers:
 
 
 def _tls_of(settings: LiveSettings) -> PeerTls | None:
-    """Returns the TLS of the inter-broker listener; None if the listener has no TLS.
+    """Return the TLS of the inter-broker listener; None if the listener has no TLS.
 
     Raises ConfigError if its files cannot be used.
     """
@@ -133,7 +133,7 @@ def _tls_of(settings: LiveSettings) -> PeerTls | None:
 
 
 def _login_of(config: BrokerConfig) -> LogIn | None:
-    """Returns the login of the inter-broker listener; None if the listener has no SASL.
+    """Return the login of the inter-broker listener; None if the listener has no SASL.
 
     Raises ConfigError if its settings cannot be used.
     """

@@ -25,12 +25,12 @@ class PeerTls:
     """Uses the inter-broker listener's keystore and truststore, read anew for each connection."""
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
-        """Raises ConfigError if the settings, or the files that they name, cannot be used."""
+        """Raise ConfigError if the settings, or the files that they name, cannot be used."""
         self._config = config
         self._context()
 
     def _context(self) -> ssl.SSLContext:
-        """Returns a TLS context made from the present files.  Raises ConfigError."""
+        """Return a TLS context made from the present files.  Raises ConfigError."""
         config = self._config()
         listener = config.inter_broker_listener
         try:

@@ -61,7 +61,7 @@ class BrokerToken:
         self._token, self._kept_until_ms = "", 0
 
     async def exchange(self) -> ClientExchange:
-        """Returns a new SASL exchange with a valid token.  Raises NoBrokerToken."""
+        """Return a new SASL exchange with a valid token.  Raises NoBrokerToken."""
         now_ms = time.time_ns() // 1_000_000
         if now_ms >= self._kept_until_ms:
             self._token = await self._fetch(now_ms)
@@ -77,7 +77,7 @@ class BrokerToken:
             raise NoBrokerToken(str(problem)) from None
 
     def _keep_until_ms(self, now_ms: int) -> int:
-        """Returns until when the token is kept, in ms since the epoch; 0: it is not kept.
+        """Return until when the token is kept, in ms since the epoch; 0: it is not kept.
 
         Only a token of a server is kept: a file may get a new token at any time, and an unsigned
         token costs nothing to make.
@@ -90,7 +90,7 @@ class BrokerToken:
 
 
 def _client_properties(settings: SecuritySettings) -> dict[str, str]:
-    """Returns the properties with which a client gets a token in the same way."""
+    """Return the properties with which a client gets a token in the same way."""
     given = {
         URL: settings.sasl_oauthbearer_token_endpoint_url,
         f"{CREDENTIALS}id": settings.sasl_oauthbearer_client_credentials_client_id,

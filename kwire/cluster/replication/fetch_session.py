@@ -92,7 +92,7 @@ class FetchSessionClient:
 
 
 def _by_topic(wanted: Mapping[Key, FetchPartition]) -> list[FetchTopic]:
-    """Returns the partitions of a Fetch request grouped by topic."""
+    """Return the partitions of a Fetch request grouped by topic."""
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for (name, topic_id, _), data in wanted.items():
         topic = topics.get((name, topic_id))
@@ -103,7 +103,7 @@ def _by_topic(wanted: Mapping[Key, FetchPartition]) -> list[FetchTopic]:
 
 
 def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
-    """Returns partitions that leave the fetch session, grouped by topic."""
+    """Return partitions that leave the fetch session, grouped by topic."""
     topics: dict[tuple[str, bytes], ForgottenTopic] = {}
     for name, topic_id, index in keys:
         topic = topics.setdefault((name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id))

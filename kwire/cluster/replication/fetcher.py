@@ -172,7 +172,7 @@ class ReplicaFetcher:
             await trio.lowlevel.checkpoint()
 
     def _ready_partitions(self) -> list[FollowedPartition]:
-        """Returns the partitions whose delay has passed, and resets their delays.
+        """Return the partitions whose delay has passed, and resets their delays.
 
         A partition that waits for the controller is not ready.
         """
@@ -254,7 +254,7 @@ class ReplicaFetcher:
             self._back_off_all(PeerError(f"broker {self.leader}", why), ready)
 
     def _within_quota(self, fetched: list[FollowedPartition]) -> list[FollowedPartition]:
-        """Returns the partitions of `fetched` that the replication quota permits (KIP-73).
+        """Return the partitions of `fetched` that the replication quota permits (KIP-73).
 
         If it permits none, all are delayed, as after an error.
         """
@@ -275,7 +275,7 @@ class ReplicaFetcher:
     # -- building the Fetch request
 
     def _request(self, version: int) -> FetchRequest:
-        """Returns a Fetch request without partitions, as a follower sends it.
+        """Return a Fetch request without partitions, as a follower sends it.
 
         Since version 15 the replica's id and broker epoch are in `replica_state`.
         """
@@ -290,7 +290,7 @@ class ReplicaFetcher:
         )
 
     def _fetch_partition(self, followed: FollowedPartition) -> FetchPartition:
-        """Returns what the next Fetch asks for this partition.
+        """Return what the next Fetch asks for this partition.
 
         The same object as in the last request if nothing changed: the fetch session then leaves
         the partition out.
@@ -362,7 +362,7 @@ class ReplicaFetcher:
     def _truncation_by_epoch_end(
         self, followed: FollowedPartition, epoch: int, end_offset: int
     ) -> Truncation:
-        """Returns the truncation for the leader's end offset of an epoch.
+        """Return the truncation for the leader's end offset of an epoch.
 
         If it is not final, the next round asks the leader about an earlier epoch.
         """

@@ -65,7 +65,7 @@ class ReplicaFetchers:
         return (0 if mixed == -(2**31) else abs(mixed)) % self._host.config.num_replica_fetchers
 
     def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
-        """Returns the fetcher `number` of a leader; starts it if it does not run."""
+        """Return the fetcher `number` of a leader; starts it if it does not run."""
         fetcher_and_scope = self._fetchers.get((leader, number))
         if fetcher_and_scope is None:
             fetcher = ReplicaFetcher(self._host, leader, number, self._quota)

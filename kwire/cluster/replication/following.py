@@ -70,7 +70,7 @@ class FetchStep(Enum):
 
 
 def first_step(log: FollowerLog, *, truncates_on_fetch: bool) -> FetchStep:
-    """Returns the first step of a partition after a new leader is named.
+    """Return the first step of a partition after a new leader is named.
 
     A log without epochs is empty, or older than leader epochs.  Only its records below the high
     watermark are sure to be the leader's: the fetcher truncates it to that and need not ask.
@@ -83,7 +83,7 @@ def first_step(log: FollowerLog, *, truncates_on_fetch: bool) -> FetchStep:
 def truncation_for_epoch_end(
     log: FollowerLog, high_watermark: int, epoch: int, end_offset: int
 ) -> Truncation:
-    """Returns the truncation that follows from the leader's end offset of an epoch.
+    """Return the truncation that follows from the leader's end offset of an epoch.
 
     The module's table has the cases.
     """
@@ -103,7 +103,7 @@ def truncation_for_epoch_end(
 def truncation_after_out_of_range(
     log: FollowerLog, leader_start: int, leader_end: int
 ) -> Truncation | FullTruncation | None:
-    """Returns the truncation after OFFSET_OUT_OF_RANGE; None means fetch again."""
+    """Return the truncation after OFFSET_OUT_OF_RANGE; None means fetch again."""
     own_end = log.log_end_offset
     if leader_end < own_end:
         return Truncation(leader_end, True)

@@ -180,7 +180,7 @@ class IsrChanges:
             self._unsent.setdefault(key, proposal)
 
     def _request(self, proposals: dict[_Key, IsrProposal]) -> AlterPartitionRequest:
-        """Returns the AlterPartition request for the proposals, by topic."""
+        """Return the AlterPartition request for the proposals, by topic."""
         topics: dict[bytes, list[RequestPartitionData]] = {}
         for (topic_id, index), proposal in proposals.items():
             topics.setdefault(topic_id, []).append(
@@ -199,7 +199,7 @@ class IsrChanges:
 
 
 def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """Returns `request` as this version states it: before version 3 without broker epochs."""
+    """Return `request` as this version states it: before version 3 without broker epochs."""
     if version >= EPOCHS_SINCE:
         return request
     topics = [

@@ -42,7 +42,7 @@ Query = Callable[["Peer", int, Sequence[QueriedPartition]], Awaitable[Answers]]
 
 
 async def ask_epochs(peer: Peer, node_id: int, partitions: Sequence[QueriedPartition]) -> Answers:
-    """Returns the leader's (epoch, end offset) for the latest epoch of each partition.
+    """Return the leader's (epoch, end offset) for the latest epoch of each partition.
 
     Raises PeerError.
     """
@@ -72,7 +72,7 @@ async def ask_epochs(peer: Peer, node_id: int, partitions: Sequence[QueriedParti
 
 
 async def ask_ends(peer: Peer, node_id: int, partitions: Sequence[QueriedPartition]) -> Answers:
-    """Returns the leader's (log start offset, log end offset) of each partition.
+    """Return the leader's (log start offset, log end offset) of each partition.
 
     Raises PeerError.
     """

@@ -150,7 +150,7 @@ class Leading:
         assert progress is self._progress
 
     def advance(self) -> None:
-        """Raises the high watermark to the offset that all of the maximal ISR have reached.
+        """Move the high watermark up to the offset that all of the maximal ISR have reached.
 
         The maximal ISR is the committed one and the proposed one together (KIP-497).
         """
@@ -271,7 +271,7 @@ class Leading:
 
 
 def check_replica(partition: Partition, broker_id: int, *, named_epoch: bool) -> Follower:
-    """Returns the follower `broker_id` of a partition.  Raises LogError if it is not a replica.
+    """Return the follower `broker_id` of a partition.  Raises LogError if it is not a replica.
 
     `named_epoch`: the request named the leader epoch, and it is the current one.
     """

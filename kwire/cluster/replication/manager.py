@@ -161,7 +161,7 @@ class ReplicaManager:
         self._fetchers.end_idle()
 
     def _request_error(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Returns the error that refuses a whole request, by the epochs that it names; or NONE."""
+        """Return the error that refuses a whole request, by the epochs that it names; or NONE."""
         is_old = broker_epoch < self._host.broker_epoch or broker_epoch <= self._lost_epoch
         if broker_epoch != NO_BROKER_EPOCH and is_old:
             return ErrorCode.STALE_BROKER_EPOCH
@@ -259,7 +259,7 @@ class ReplicaManager:
     def _answer_known_epoch(
         partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState
     ) -> ErrorCode:
-        """Returns the result of LeaderAndIsr with a leader epoch that is known already.
+        """Return the result of LeaderAndIsr with a leader epoch that is known already.
 
         Such a request may still bring a missing topic id; otherwise it is stale.
         """
@@ -364,7 +364,7 @@ class ReplicaManager:
 def _states(
     request: LeaderAndIsrRequest,
 ) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:
-    """Yields topic name, topic id and state of each partition in `request`.
+    """Yield topic name, topic id and state of each partition in `request`.
 
     Old versions do not group partitions by topic, and have no topic ids.
     """
@@ -376,7 +376,7 @@ def _states(
 
 
 def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPartitionState]]:
-    """Yields topic and partition of each entry; the request has one of three forms, by version."""
+    """Yield topic and partition of each entry; the request has one of three forms, by version."""
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, state
@@ -404,7 +404,7 @@ def _differ(topic_id: bytes, known_id: bytes) -> bool:
 
 
 def image_of(state: LeaderAndIsrPartitionState) -> PartitionImage:
-    """Returns the partition state that a LeaderAndIsr request has."""
+    """Return the partition state that a LeaderAndIsr request has."""
     return PartitionImage(
         state.leader,
         state.leader_epoch,

@@ -38,7 +38,7 @@ States = dict[int, "UpdateMetadataPartitionState"]
 
 
 def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> ClusterDelta:
-    """Returns the delta that `request` makes to `image`."""
+    """Return the delta that `request` makes to `image`."""
     brokers = {broker.id: _broker(image, broker) for broker in request.live_brokers}
     changed_brokers: dict[int, BrokerImage | None] = {
         broker_id: broker
@@ -74,7 +74,7 @@ def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> Clus
 
 
 def _by_topic(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, States]]:
-    """Yields topic name, topic id and partition states by index, for each topic in `request`.
+    """Yield topic name, topic id and partition states by index, for each topic in `request`.
 
     Old versions do not group partitions by topic, and have no topic ids.
     """
@@ -92,7 +92,7 @@ def _by_index(states: Iterable[UpdateMetadataPartitionState]) -> States:
 
 
 def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -> TopicImage | None:
-    """Returns the topic after `states` are applied to `old`; None if no partition of it is left."""
+    """Return the topic after `states` are applied to `old`; None if no partition of it is left."""
     if topic_id == ZERO_UUID and old is not None:
         topic_id = old.id
     known = () if old is None or old.id != topic_id else old.partitions
@@ -109,7 +109,7 @@ def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
-    """Returns the metadata of a partition; of one that is being deleted, an unknown state."""
+    """Return the metadata of a partition; of one that is being deleted, an unknown state."""
     if state.leader == LEADER_DURING_DELETE:
         return _UNKNOWN_PARTITION
     return PartitionImage(
@@ -124,7 +124,7 @@ def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
 
 
 def _broker(image: ClusterImage, broker: UpdateMetadataBroker) -> BrokerImage:
-    """Returns a broker with the endpoints and rack of the request.
+    """Return a broker with the endpoints and rack of the request.
 
     Epoch and features are those known before.
     """

@@ -169,7 +169,7 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
-    """Yields the lines of a snapshot: a head, then the changes that create the image.
+    """Yield the lines of a snapshot: a head, then the changes that create the image.
 
     The head says how many lines follow, so that a reader notices a snapshot that is cut off.
     """
@@ -189,7 +189,7 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _changes_to(image: ClusterImage) -> list[Change]:
-    """Returns the changes that build the durable part of `image` from an empty image.
+    """Return the changes that build the durable part of `image` from an empty image.
 
     Configs of topics that do not exist are left out.
     """
@@ -214,7 +214,7 @@ def _changes_to(image: ClusterImage) -> list[Change]:
 
 
 def cluster_id_in(path: Path) -> str:
-    """Returns the cluster id in the first line of the file.  Raises OSError, DamagedLog."""
+    """Return the cluster id in the first line of the file.  Raises OSError, DamagedLog."""
     with path.open("rb") as file:
         header = _checked(file.readline())
     if header is None or not isinstance(header.get("cluster_id"), str):
@@ -223,7 +223,7 @@ def cluster_id_in(path: Path) -> str:
 
 
 def _read(content: bytes) -> tuple[ClusterImage, int, int]:
-    """Returns the image, the size in bytes of the snapshot, and that of all intact lines.
+    """Return the image, the size in bytes of the snapshot, and that of all intact lines.
 
     Raises DamagedLog.
     """
@@ -275,7 +275,7 @@ def _lines_in(content: bytes, size_bytes: int) -> int:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """Returns the JSON object of a line; None if the line is torn or damaged."""
+    """Return the JSON object of a line; None if the line is torn or damaged."""
     checksum, space, body = line[:8], line[8:9], line[9:-1]
     if space != b" " or not line.endswith(b"\n") or checksum != b"%08x" % crc32c(body):
         return None

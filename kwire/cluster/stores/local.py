@@ -155,7 +155,7 @@ class LocalStore:
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:
-        """Returns the next `count` producer ids, once they are reserved on disk."""
+        """Return the next `count` producer ids, once they are reserved on disk."""
         next_id = self._newest.next_producer_id
         first = max(next_id, FIRST_PRODUCER_ID)
         await self.commit([TakeProducerIds(next_id, first + count)])

@@ -57,7 +57,7 @@ class ReplaySlice:
         """Offset after the last batch read."""
 
     def __iter__(self) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
-        """Yields what to apply, in log order.  Raises CorruptBatch."""
+        """Yield what to apply, in log order.  Raises CorruptBatch."""
         for position, header in batches.iter_batches(self._data):
             self.end_offset = header.last_offset + 1
             if header.magic == MAGIC and header.producer_id < 0 and not header.is_control:
@@ -91,7 +91,7 @@ class ReplaySlice:
     def _producer_records(
         self, position: int, header: batches.BatchHeader
     ) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
-        """Yields the records of a producer's batch, and the markers of its transactions.
+        """Yield the records of a producer's batch, and the markers of its transactions.
 
         They are applied in the log's order: a marker decides about the records before it.
         """

@@ -128,7 +128,7 @@ class Coordinators:
             self._groups.partitions = self._offsets_partitions()
 
     def _offsets_partitions(self) -> int:
-        """Returns the partition count of `__consumer_offsets`.
+        """Return the partition count of `__consumer_offsets`.
 
         In a cluster, UNKNOWN until metadata has the topic.  This broker may already lead some of
         its partitions then, because LeaderAndIsr arrives before UpdateMetadata.  It must not guess:

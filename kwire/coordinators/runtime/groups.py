@@ -79,7 +79,7 @@ SHARE_TYPE = "share"
 
 
 def limits_of(config: BrokerConfig) -> GroupLimits:
-    """Returns the limits of groups that the broker's settings give; all times are in ms."""
+    """Return the limits of groups that the broker's settings give; all times are in ms."""
     return GroupLimits(
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -150,7 +150,7 @@ class GroupCoordinator:
         now_ms: Callable[[], int],
         surroundings: Surroundings,
     ) -> GroupCoordinator:
-        """Returns a group coordinator with the broker's settings.
+        """Return a group coordinator with the broker's settings.
 
         `partitions` is the number of partitions of `__consumer_offsets`.
         """
@@ -301,7 +301,7 @@ class GroupCoordinator:
         return self.runtime.submit(self.partition_for(group_id), decide, lambda _: None)
 
     def share_state_topics(self, group_id: str) -> StateTopicPartitions | None:
-        """Returns the topics whose share state must be deleted before the group itself.
+        """Return the topics whose share state must be deleted before the group itself.
 
         None if there is no such group or no such state, or if the group has members: then it cannot
         be deleted.
@@ -489,7 +489,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """Returns the groups of all partitions led here.
+        """Return the groups of all partitions led here.
 
         While a partition is loading: no groups and COORDINATOR_LOAD_IN_PROGRESS.
         """

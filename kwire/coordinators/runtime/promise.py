@@ -52,7 +52,7 @@ class Promise(Generic[T]):
         return self._value
 
     async def wait(self) -> T:
-        """Returns the value once it is set.
+        """Return the value once it is set.
 
         A cancelled wait leaves the promise as it is; it may be awaited again.
         """

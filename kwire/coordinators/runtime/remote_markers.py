@@ -98,7 +98,7 @@ class RemoteMarkers:
 
 
 def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
-    """Returns the request; all partitions of one transaction share an entry."""
+    """Return the request; all partitions of one transaction share an entry."""
     partitions: dict[TxnMarker, dict[str, list[int]]] = {}
     for item in items:
         partitions.setdefault(item.marker, {}).setdefault(item.topic, []).append(item.partition)
@@ -118,7 +118,7 @@ def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
 
 
 def _errors(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], ErrorCode]:
-    """Returns the error of each marker, by (producer id, topic, partition)."""
+    """Return the error of each marker, by (producer id, topic, partition)."""
     return {
         (result.producer_id, topic.name, partition.partition_index): as_error_code(
             partition.error_code

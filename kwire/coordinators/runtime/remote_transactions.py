@@ -107,7 +107,7 @@ class RemoteTransactions:
 
 
 def _transaction(query: PartitionsQuery) -> AddPartitionsToTxnTransaction:
-    """Returns the part of AddPartitionsToTxn about one transaction."""
+    """Return the part of AddPartitionsToTxn about one transaction."""
     return AddPartitionsToTxnTransaction(
         transactional_id=query.transactional_id,
         producer_id=query.producer_id,

@@ -181,7 +181,7 @@ class Shard(Driver[M]):
         self.follow_marker(batches.read_header(marker).producer_id, commit=commit)
 
     def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
-        """Yields ranges (start, end) of records, each of which fits into one batch."""
+        """Yield ranges (start, end) of records, each of which fits into one batch."""
         room = self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
         start = size_bytes = 0
         for position, (key, value) in enumerate(encoded):
@@ -216,7 +216,7 @@ class Shard(Driver[M]):
         return key in self._timers
 
     def _callback(self, key: TimerKey, timer: object) -> Callable[[], None]:
-        """Returns the function that a timer calls when it fires."""
+        """Return the function that a timer calls when it fires."""
 
         def fire() -> None:
             self._timers.pop(key, None)

@@ -91,7 +91,7 @@ class ShareCoordinator:
         )
 
     def read(self, key: ShareKey, leader_epoch: int) -> Reply:
-        """Returns the state to the leader in `leader_epoch`; fences earlier leaders."""
+        """Return the state to the leader in `leader_epoch`; fences earlier leaders."""
         return self._submit(
             key,
             "read share group state",
@@ -107,7 +107,7 @@ class ShareCoordinator:
         )
 
     def summary(self, key: ShareKey) -> Reply:
-        """Returns the state of a share partition for tools; fences nobody."""
+        """Return the state of a share partition for tools; fences nobody."""
         return self._submit(
             key,
             "read share group state summary",
@@ -128,7 +128,7 @@ class ShareCoordinator:
         )
 
     def partition_for(self, key: ShareKey) -> int:
-        """Returns the partition that stores the state; -1 while metadata lacks the topic.
+        """Return the partition that stores the state; -1 while metadata lacks the topic.
 
         This broker may already lead partitions of the topic then.
         """

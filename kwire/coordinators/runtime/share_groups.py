@@ -27,7 +27,7 @@ class KnownOffsets(NamedTuple):
 
 
 def known_offsets(groups: GroupCoordinator, group_id: str) -> KnownOffsets | Promise[KnownOffsets]:
-    """Returns the partitions for which the group has a start offset, or an error."""
+    """Return the partitions for which the group has a start offset, or an error."""
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, _: GroupEffects.reply(

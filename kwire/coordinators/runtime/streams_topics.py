@@ -97,7 +97,7 @@ def _new_topic(topic: InternalTopic) -> NewTopic:
 def _refusals(
     new_topics: Sequence[NewTopic], refusals: Sequence[Refusal | None]
 ) -> Iterable[tuple[str, str]]:
-    """Yields topic and reason of each refusal; a topic that exists already is no failure."""
+    """Yield topic and reason of each refusal; a topic that exists already is no failure."""
     for topic, refusal in zip(new_topics, refusals, strict=True):
         if refusal is not None and refusal.error is not ErrorCode.TOPIC_ALREADY_EXISTS:
             yield topic.name, refusal.message or refusal.error.name

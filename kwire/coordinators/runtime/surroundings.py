@@ -34,7 +34,7 @@ class BrokerSurroundings:
         return self._metadata.image
 
     def settings(self, group_id: str) -> ConsumerSettings:
-        """Returns the settings of a consumer group: its own, or the broker's.
+        """Return the settings of a consumer group: its own, or the broker's.
 
         Each heartbeat asks for them, so they are cached until the broker's or the groups' settings
         change.
@@ -51,7 +51,7 @@ class BrokerSurroundings:
         return known
 
     def share_settings(self, group_id: str) -> ShareSettings:
-        """Returns the settings of a share group: its own, or the broker's."""
+        """Return the settings of a share group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
         settings = group_settings(self._settings.config, overrides)
         return ShareSettings(
@@ -61,7 +61,7 @@ class BrokerSurroundings:
         )
 
     def streams_settings(self, group_id: str) -> StreamsSettings:
-        """Returns the settings of a streams group: its own, or the broker's."""
+        """Return the settings of a streams group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
         settings = group_settings(self._settings.config, overrides)
         return StreamsSettings(
@@ -74,7 +74,7 @@ class BrokerSurroundings:
 
 
 def _settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerSettings:
-    """Returns the settings of a consumer group; `overrides` are its own, by name."""
+    """Return the settings of a consumer group; `overrides` are its own, by name."""
     settings = group_settings(config, overrides)
     return ConsumerSettings(
         session_timeout_ms=settings.consumer_session_timeout_ms,

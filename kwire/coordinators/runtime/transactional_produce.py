@@ -55,7 +55,7 @@ ProducerFields: TypeAlias = dict[TopicPartition, tuple[int, int, int]]
 
 
 def is_transactional(records: Records | None) -> bool:
-    """Returns whether the header marks a transactional batch.
+    """Return whether the header marks a transactional batch.
 
     The batch is validated later.
     """
@@ -68,7 +68,7 @@ def is_transactional(records: Records | None) -> bool:
 
 
 def has_transactional(request: ProduceRequest) -> bool:
-    """Returns whether any batch of a Produce request is transactional.
+    """Return whether any batch of a Produce request is transactional.
 
     Partitions that do not exist count too.  Raises LogError, the answer to the whole request, if a
     batch before the first transactional one has an impossible length or magic.
@@ -107,7 +107,7 @@ def verify_request(
 
 
 def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerFields:
-    """Returns transactional batches with a producer id, of partitions hosted here.
+    """Return transactional batches with a producer id, of partitions hosted here.
 
     A batch without a producer id is treated as a plain one.
     """
@@ -127,7 +127,7 @@ def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerField
 
 
 def refusal(error: ErrorCode) -> LogError:
-    """Returns the error of a Produce response for a transactional batch that may not be written."""
+    """Return the error of a Produce response for a transactional batch that may not be written."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return LogError(error, message="Partition was not added to the transaction")
     if error in _RETRIABLE:

@@ -55,7 +55,7 @@ PartitionErrors = dict[tuple[str, int], ErrorCode]
 
 
 def limits_of(config: BrokerConfig) -> TransactionLimits:
-    """Returns the limits of transactions that the broker's settings give, in ms."""
+    """Return the limits of transactions that the broker's settings give, in ms."""
     abort_interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
     remove_interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
     return TransactionLimits(
@@ -104,7 +104,7 @@ class TransactionCoordinator:
         self._forget_markers(index)
 
     def partition_for(self, transactional_id: str) -> int:
-        """Returns the partition that stores the id; -1 while metadata lacks the topic.
+        """Return the partition that stores the id; -1 while metadata lacks the topic.
 
         This broker may already lead partitions of the topic then, because LeaderAndIsr arrives
         before UpdateMetadata.
@@ -282,7 +282,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> tuple[ErrorCode, list[ListedTransaction]]:
-        """Returns the transactions of all partitions led here.
+        """Return the transactions of all partitions led here.
 
         While a partition is loading: none and COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -319,7 +319,7 @@ class TransactionCoordinator:
     # -- markers: this class is the Destinations of the MarkerSender
 
     def exists(self, topic: str, partition: int) -> bool:
-        """Returns whether the partition exists in the cluster.
+        """Return whether the partition exists in the cluster.
 
         True for every topic while metadata does not have `__transaction_state`: then this broker
         has no metadata yet.
@@ -331,7 +331,7 @@ class TransactionCoordinator:
         return partition < len(topic_image.partitions)
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
-        """Returns the function that writes a transaction's marker to one partition.
+        """Return the function that writes a transaction's marker to one partition.
 
         It returns an error (NONE: written), or None if `settle` gets the result later.  If this
         broker no longer coordinates the transactional id, it always returns an error.
@@ -366,7 +366,7 @@ class TransactionCoordinator:
         settle: Settle,
         is_wanted: Callable[[], bool],
     ) -> Write:
-        """Returns a function that sends each marker to the partition's present leader."""
+        """Return a function that sends each marker to the partition's present leader."""
         from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
 
         node = self._node

@@ -169,13 +169,13 @@ def _is_early(told: PartitionErrors) -> bool:
 def _verdict(
     proofs: dict[TopicPartition, Verification], told: PartitionErrors, support: VerificationSupport
 ) -> VerificationResult:
-    """Returns the result, with the error of each partition that the coordinator refused."""
+    """Return the result, with the error of each partition that the coordinator refused."""
     refused = {place: _client_error(error, support) for place, error in told.items() if error}
     return VerificationResult(proofs, refused)
 
 
 def _client_error(error: ErrorCode, support: VerificationSupport) -> ErrorCode:
-    """Returns the error that clients get.
+    """Return the error that clients get.
 
     Producers know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH.
     """

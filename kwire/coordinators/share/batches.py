@@ -76,7 +76,7 @@ def _touch(batch: StateBatch, later: StateBatch) -> bool:
 
 
 def _merged(batch: StateBatch, later: StateBatch) -> list[StateBatch]:
-    """Returns the pieces of two touching batches; `later` does not begin before `batch`."""
+    """Return the pieces of two touching batches; `later` does not begin before `batch`."""
     if batch.delivery == later.delivery:
         return [batch._replace(last=max(batch.last, later.last))]
     if later.delivery < batch.delivery:

@@ -59,7 +59,7 @@ class RecordRun:
         return self.last - self.first + 1
 
     def is_like(self, other: RecordRun) -> bool:
-        """Returns whether both runs are equal except for their offsets."""
+        """Return whether both runs are equal except for their offsets."""
         same = self.delivery == other.delivery and self.is_changing == other.is_changing
         return same and (self.is_split, self.acquired_together) == (
             other.is_split,
@@ -127,7 +127,7 @@ class RecordRuns:
             del self._runs[-1]
 
     def drop_terminal(self) -> None:
-        """Raises the start offset over terminal runs at the front; joins equal neighbours."""
+        """Raise the start offset over terminal runs at the front; joins equal neighbours."""
         dropped = 0
         for run in self._runs:
             if run.is_changing or not run.delivery.is_terminal:

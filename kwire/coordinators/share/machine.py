@@ -148,7 +148,7 @@ class ShareStateMachine:
     def topics_deleted(
         self, topics: Iterable[tuple[str, bytes]], now_ms: int
     ) -> ShareStateEffects | None:
-        """Returns effects that remove the state of deleted topics; None if none."""
+        """Return effects that remove the state of deleted topics; None if none."""
         deleted = {topic_id for _, topic_id in topics}
         records = [state_tombstone(key) for key in self._states if key.topic_id in deleted]
         return ShareStateEffects(records=[*records], atomic=False) if records else None
@@ -260,7 +260,7 @@ class ShareStateMachine:
         leader_epoch: int,
         now_ms: int,
     ) -> ShareStateRecord:
-        """Returns the record of a change: the change only, or the whole state.
+        """Return the record of a change: the change only, or the whole state.
 
         The whole state is written after `updates_per_snapshot` changes, so that a load reads few
         records.

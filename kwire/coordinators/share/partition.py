@@ -88,7 +88,7 @@ class ShareLimits:
         return delivery.times >= self.suspected_from
 
     def portion(self, run: RecordRun) -> int:
-        """Returns the number of records of a suspect run to deliver at once.
+        """Return the number of records of a suspect run to deliver at once.
 
         The number is halved with each delivery, and for the last delivery it is 1.  So a record
         that crashes its members does not take its neighbours to the delivery limit.
@@ -268,7 +268,7 @@ class SharePartition:
         now_ms: int,
         limits: ShareLimits,
     ) -> Transition:
-        """Returns the transition that a member's acknowledgements make.
+        """Return the transition that a member's acknowledgements make.
 
         Raises AcknowledgementRefused; then nothing has changed.
         """
@@ -288,7 +288,7 @@ class SharePartition:
         return transition
 
     def _check(self, batch: AcknowledgedBatch) -> None:
-        """Raises AcknowledgementRefused if the batch has offsets that nobody acquired yet."""
+        """Raise AcknowledgementRefused if the batch has offsets that nobody acquired yet."""
         if batch.last < self._runs.start:
             return  # all its records are in a terminal state already
         if batch.first >= self._runs.end:
@@ -303,7 +303,7 @@ class SharePartition:
             )
 
     def _check_held(self, run: RecordRun, member_id: str) -> None:
-        """Raises AcknowledgementRefused unless the member has acquired these records."""
+        """Raise AcknowledgementRefused unless the member has acquired these records."""
         if not _is_held(run):
             raise AcknowledgementRefused(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED[run.is_split])
         if run.delivery.member_id != member_id:
@@ -324,7 +324,7 @@ class SharePartition:
         )
 
     def _give_back(self, runs: Iterable[RecordRun], limits: ShareLimits) -> Transition:
-        """Returns the transition that releases those of the runs that are held.
+        """Return the transition that releases those of the runs that are held.
 
         They become available again, or archived after their last permitted delivery.
         """
@@ -356,7 +356,7 @@ def _is_held(run: RecordRun) -> bool:
 
 
 def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: ShareLimits) -> Delivery:
-    """Returns the state of a record after its acknowledgement.
+    """Return the state of a record after its acknowledgement.
 
     Raises AcknowledgementRefused if locks cannot be renewed.
     """
@@ -385,7 +385,7 @@ def _given_back(delivery: Delivery, limits: ShareLimits) -> Delivery:
 
 
 def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
-    """Yields (first, last, type) for each range of offsets with the same acknowledgement."""
+    """Yield (first, last, type) for each range of offsets with the same acknowledgement."""
     if len(batch.types) == 1:
         yield batch.first, batch.last, batch.types[0]
         return

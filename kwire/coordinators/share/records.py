@@ -42,7 +42,7 @@ def key_of(record: ShareStateSnapshot | ShareStateUpdate) -> ShareKey:
 
 
 def decode(key: bytes | None, value: bytes | None) -> ShareStateSnapshot | ShareStateUpdate | None:
-    """Returns the record, or None if its type is unknown (a newer broker wrote it).
+    """Return the record, or None if its type is unknown (a newer broker wrote it).
 
     Raises UnreadableRecord.
     """

@@ -81,7 +81,7 @@ class ShareSessions:
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession | ErrorCode:
-        """Returns the session of a request with this epoch; the expected epoch advances by one.
+        """Return the session of a request with this epoch; the expected epoch advances by one.
 
         Returns an error if there is no session, or if the epoch is not the expected one.
         """

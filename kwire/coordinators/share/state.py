@@ -55,7 +55,7 @@ class ShareState:
     def begun(
         cls, before: ShareState | None, state_epoch: int, start_offset: int, now_ms: int
     ) -> ShareState:
-        """Returns the state of a group that begins to read the partition, or starts it over."""
+        """Return the state of a group that begins to read the partition, or starts it over."""
         return cls(
             snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
             state_epoch=state_epoch,
@@ -66,7 +66,7 @@ class ShareState:
         )
 
     def snapshot_with(self, written: ShareStateWrite, leader_epoch: int, now_ms: int) -> ShareState:
-        """Returns the whole state after a write, with the next snapshot epoch."""
+        """Return the whole state after a write, with the next snapshot epoch."""
         start_offset = self._start(written.start_offset)
         return replace(
             self,
@@ -85,7 +85,7 @@ class ShareState:
     # -- its records
 
     def to_snapshot(self, key: ShareKey) -> ShareStateSnapshot:
-        """Returns the record that stores this whole state."""
+        """Return the record that stores this whole state."""
         value = share_snapshot.ShareSnapshotValue(
             snapshot_epoch=self.snapshot_epoch,
             state_epoch=self.state_epoch,
@@ -105,7 +105,7 @@ class ShareState:
 
     @classmethod
     def of_snapshot(cls, value: share_snapshot.ShareSnapshotValue) -> ShareState:
-        """Returns the state that a snapshot record stores."""
+        """Return the state that a snapshot record stores."""
         return cls(
             snapshot_epoch=value.snapshot_epoch,
             state_epoch=value.state_epoch,
@@ -120,7 +120,7 @@ class ShareState:
     def to_update(
         self, key: ShareKey, written: ShareStateWrite, leader_epoch: int
     ) -> ShareStateUpdate:
-        """Returns the record of a write alone, without the rest of the state."""
+        """Return the record of a write alone, without the rest of the state."""
         value = share_update.ShareUpdateValue(
             snapshot_epoch=self.snapshot_epoch,
             leader_epoch=leader_epoch,
@@ -134,7 +134,7 @@ class ShareState:
         return ShareStateUpdate(share_update.ShareUpdateKey(*key), value)
 
     def updated(self, value: share_update.ShareUpdateValue) -> ShareState:
-        """Returns the state after an update record."""
+        """Return the state after an update record."""
         start_offset = self._start(value.start_offset)
         has_epoch = value.leader_epoch != NO_EPOCH
         return replace(
@@ -147,7 +147,7 @@ class ShareState:
 
 
 def batches_of(batches: Iterable[WireBatch]) -> list[StateBatch]:
-    """Returns the state batches of a record or request."""
+    """Return the state batches of a record or request."""
     return [
         StateBatch(
             batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state

@@ -38,7 +38,7 @@ Acknowledgements = list[tuple[TopicIdPartition, Sequence[WireAcknowledgement]]]
 
 
 def acknowledgements_of(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledgements:
-    """Returns the acknowledgements of a request; an empty list for partitions without any."""
+    """Return the acknowledgements of a request; an empty list for partitions without any."""
     return [
         ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
         for topic in request.topics
@@ -65,7 +65,7 @@ _HIGHEST_TYPE = {1: AcknowledgeType.REJECT, 2: AcknowledgeType.RENEW}
 
 
 def are_valid(batches: Iterable[WireAcknowledgement], version: int, *, renews: bool) -> bool:
-    """Returns whether the batches are in offset order and have valid types.
+    """Return whether the batches are in offset order and have valid types.
 
     A batch may begin at the last offset of the batch before it: the second acknowledgement of that
     offset is refused later, because the record is not acquired any more.
@@ -116,7 +116,7 @@ async def acknowledge(
 def _without_records(
     shares: ShareManager, place: TopicIdPartition, batches: Sequence[WireAcknowledgement]
 ) -> PartitionOutcome:
-    """Returns the outcome of a partition of which no record is acknowledged.
+    """Return the outcome of a partition of which no record is acknowledged.
 
     It is an error if the partition is not here, NOT_READ if the group does not read it here, DONE
     if there are no batches.

@@ -44,7 +44,7 @@ Done = Callable[[ErrorCode], None]
 
 
 def client_error_of(error: ErrorCode) -> ErrorCode:
-    """Returns the error that a member gets for an error of the share coordinator."""
+    """Return the error that a member gets for an error of the share coordinator."""
     if error in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _FENCED:
@@ -56,7 +56,7 @@ def client_error_of(error: ErrorCode) -> ErrorCode:
 def begin_offset(
     state: ShareState, partition: Partition, settings: ShareDeliverySettings, now_ms: int
 ) -> int:
-    """Returns the first offset that a group reads.
+    """Return the first offset that a group reads.
 
     It is the group's start offset, or else follows from `share.auto.offset.reset`.
     """

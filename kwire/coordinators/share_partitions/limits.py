@@ -42,7 +42,7 @@ class ShareSettingsCache:
         """By group id; "" for all groups without settings of their own."""
 
     def of(self, group_id: str) -> ShareDeliverySettings:
-        """Returns the delivery settings of a group: its own, or the broker's."""
+        """Return the delivery settings of a group: its own, or the broker's."""
         config = self._settings.config
         overrides = self._metadata.image.configs.get((ConfigResourceType.GROUP, group_id))
         # Groups without settings of their own share the entry "".
@@ -55,7 +55,7 @@ class ShareSettingsCache:
 
 
 def _delivery_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareDeliverySettings:
-    """Returns the delivery settings; `overrides` are the group's own, by name."""
+    """Return the delivery settings; `overrides` are the group's own, by name."""
     settings = group_settings(config, overrides)
     limits = ShareLimits(
         max_record_locks=settings.share_partition_max_record_locks,

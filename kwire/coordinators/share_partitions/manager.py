@@ -63,7 +63,7 @@ class ShareManager:
         self._openings: dict[ShareKey, Opening] = {}
 
     def find(self, key: ShareKey) -> LedPartition | None:
-        """Returns the share partition, or None if it is not open here.
+        """Return the share partition, or None if it is not open here.
 
         One that this broker does not lead any more is dropped.
         """

@@ -59,7 +59,7 @@ class RequestForm(NamedTuple):
 
 
 def _write_data(request: WriteState) -> write_share_group_state.PartitionData:
-    """Returns the part of WriteShareGroupState about one partition."""
+    """Return the part of WriteShareGroupState about one partition."""
     written = request.written
     return write_share_group_state.PartitionData(
         request.key.partition,
@@ -77,7 +77,7 @@ def _write_data(request: WriteState) -> write_share_group_state.PartitionData:
 
 
 def _state_of_read(result: read_share_group_state.PartitionResult) -> ShareState:
-    """Returns the state in a result of ReadShareGroupState.
+    """Return the state in a result of ReadShareGroupState.
 
     The snapshot epoch matters only to the share coordinator; the response does not have it.
     """
@@ -90,7 +90,7 @@ def _state_of_read(result: read_share_group_state.PartitionResult) -> ShareState
 
 
 def _state_of_summary(result: read_share_group_state_summary.PartitionResult) -> ShareState:
-    """Returns the state in a result of ReadShareGroupStateSummary, which has no batches."""
+    """Return the state in a result of ReadShareGroupStateSummary, which has no batches."""
     return ShareState(
         snapshot_epoch=0,
         state_epoch=result.state_epoch,
@@ -189,7 +189,7 @@ class RemoteStates:
 
 
 def _message(form: RequestForm, group_id: str, requests: Sequence[ShareStateRequest]) -> Message:
-    """Returns one request about several share partitions of a group."""
+    """Return one request about several share partitions of a group."""
     topics: dict[bytes, list[Any]] = {}
     for request in requests:
         topics.setdefault(request.key.topic_id, []).append(form.partition(request))
@@ -197,7 +197,7 @@ def _message(form: RequestForm, group_id: str, requests: Sequence[ShareStateRequ
 
 
 def _answers(form: RequestForm, group_id: str, response: Any) -> dict[ShareKey, ShareStateAnswer]:  # noqa: ANN401 - its
-    """Returns the results of a response by share partition; with an error there is no state."""
+    """Return the results of a response by share partition; with an error there is no state."""
     return {
         ShareKey(group_id, topic.topic_id, result.partition): ShareStateAnswer(
             error := as_error_code(result.error_code),

@@ -53,7 +53,7 @@ def submit_each(
             replies[key] = ask(key, partition)
 
     def by_topic(answers: list[ShareStateAnswer]) -> ResponseT:
-        """Returns the response, with the answers by topic in the order of partitions."""
+        """Return the response, with the answers by topic in the order of partitions."""
         results: dict[bytes, list[ResultT]] = {}
         ordered = sorted(zip(replies, answers, strict=True), key=lambda pair: pair[0].partition)
         for key, answer in ordered:

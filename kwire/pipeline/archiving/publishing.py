@@ -77,7 +77,7 @@ def publication(
     file_size_bytes: int,
     oldest: float,
 ) -> State:
-    """Returns the state in which the pieces that fill a file, or have waited since `oldest`, are
+    """Return the state in which the pieces that fill a file, or have waited since `oldest`, are
     published.
 
     The pieces of one file are joined here.  Readers see the new files once the caller has stored

@@ -173,7 +173,7 @@ class ArchiveBatches:
 def _task(
     directory: str, file_size_bytes: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns the function that writes Parquet files in Spark's workers.  It must not refer to
+    """Return the function that writes Parquet files in Spark's workers.  It must not refer to
     modules of kwire, since workers do not have them; `shipped` sends the needed ones by value."""
     from kwire.pipeline.archiving.pieces import write_pieces
 

@@ -103,7 +103,7 @@ class Audit:
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     def __post_init__(self) -> None:
-        """Raises PipelineError if `batches` is none of BATCHES."""
+        """Raise PipelineError if `batches` is none of BATCHES."""
         if self.batches not in BATCHES:
             raise PipelineError(
                 f"batches is {self.batches!r}, but must be one of {', '.join(BATCHES)}"
@@ -140,7 +140,7 @@ class Compare:
     examples: int = 5
 
     def __post_init__(self) -> None:
-        """Raises PipelineError if `ignore` has an unknown part or all parts, or if both sides are
+        """Raise PipelineError if `ignore` has an unknown part or all parts, or if both sides are
         one topic."""
         if unknown := set(self.ignore) - set(PARTS):
             raise PipelineError(f"{min(unknown)!r} is none of {', '.join(PARTS)}")

@@ -95,7 +95,7 @@ class LogReader:
                 return
 
     def _fetched(self, partition: TopicPartition, offset: int) -> PartitionData:
-        """Returns the response for one partition from `offset` on.  Retries until the timeout of
+        """Return the response for one partition from `offset` on.  Retries until the timeout of
         the cluster."""
 
         def ask() -> PartitionData:
@@ -121,7 +121,7 @@ class LogReader:
         return self._cluster.retrying(ask)
 
     def _pieces(self, data: PartitionData) -> Iterator[FetchedBatch]:
-        """Yields the batches of a response; each says whether its transaction was aborted.  A
+        """Yield the batches of a response; each says whether its transaction was aborted.  A
         marker ends the aborted transaction of its producer, so the batches must be taken in
         order."""
         view = received(data)
@@ -215,7 +215,7 @@ class Tally:
         )
 
     def _codec(self, codec: Compression) -> Codec:
-        """Returns the figures of a codec.  The ratio is None if no batch of it was decompressed."""
+        """Return the figures of a codec.  The ratio is None if no batch of it was decompressed."""
         ratio = self._ratios[codec]
         shown = ratio.plain_bytes / ratio.packed_bytes if ratio.packed_bytes else None
         batches, count, size_bytes = self._codecs[codec]

@@ -142,7 +142,7 @@ class AuditedCluster:
         *,
         committed: bool = False,
     ) -> dict[int, int]:
-        """Returns an offset of each partition that `spec` selects (earliest, latest or of a time).
+        """Return an offset of each partition that `spec` selects (earliest, latest or of a time).
         With `committed`, the latest offset is the last stable offset, else the high watermark."""
         specs = self._jvm.java.util.HashMap()
         keys = {p: self._jvm.org.apache.kafka.common.TopicPartition(name, p) for p in partitions}
@@ -155,7 +155,7 @@ class AuditedCluster:
         return {p: results.get(key).offset() for p, key in keys.items()}
 
     def _configs(self, name: str) -> dict[str, str]:
-        """Returns the configs of a topic that have a value, by name."""
+        """Return the configs of a topic that have a value, by name."""
         config = self._jvm.org.apache.kafka.common.config.ConfigResource
         topic = getattr(config, "Type").TOPIC  # noqa: B009 - `.Type` would be a Java package
         resource = config(topic, name)
@@ -165,7 +165,7 @@ class AuditedCluster:
 
 
 def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's view of Java
-    """Returns py4j's view of Spark's Java process.  Raises PipelineError for a session without one
+    """Return py4j's view of Spark's Java process.  Raises PipelineError for a session without one
     (Spark Connect)."""
     jvm: Any = spark._jvm
     if jvm is None:
@@ -176,7 +176,7 @@ def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's view of Java
 
 
 def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java objects
-    """Returns the client's properties as a Java map."""
+    """Return the client's properties as a Java map."""
     properties = jvm.java.util.HashMap()
     settings = TIMEOUTS | dict(kafka.properties) | {"bootstrap.servers": kafka.bootstrap}
     for name, value in settings.items():
@@ -186,7 +186,7 @@ def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java objects
 
 @contextmanager
 def asking(spark: SparkSession, kafka: Kafka) -> Iterator[AuditedCluster]:
-    """A ClusterAdmin, closed at the end.  Java's errors become a PipelineError of one line."""
+    """An AuditedCluster, closed at the end.  Java's errors become a PipelineError of one line."""
     with _java_errors(kafka):
         admin = AuditedCluster(spark, kafka)
         try:

@@ -59,7 +59,7 @@ def digest(parts: Iterable[str]) -> Column:
 
 
 def _hashed(part: str) -> list[Column]:
-    """Returns the columns from which the digest of a part of the record is computed.  Each value
+    """Return the columns from which the digest of a part of the record is computed.  Each value
     comes after its size, so that different splits of the same bytes have different digests."""
     from pyspark.sql import functions as f
 

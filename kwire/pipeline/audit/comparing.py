@@ -248,7 +248,7 @@ def _findings(
     partitions: Sequence[PartitionDifferences],
     examples: Sequence[AuditDifference],
 ) -> list[Finding]:
-    """Returns a finding for each kind of difference that occurs, with its examples."""
+    """Return a finding for each kind of difference that occurs, with its examples."""
     findings = []
     for kind in KINDS:
         if count := sum(getattr(partition, kind) for partition in partitions):

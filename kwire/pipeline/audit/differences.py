@@ -105,7 +105,7 @@ def _paired(left: DataFrame, right: DataFrame, by_partition: bool) -> DataFrame:
 
 
 def _out_of_order(paired: DataFrame) -> DataFrame:
-    """Returns the pairs of equal records whose order differs: the partner has a lower rank than the
+    """Return the pairs of equal records whose order differs: the partner has a lower rank than the
     partner of the record before."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -118,7 +118,7 @@ def _out_of_order(paired: DataFrame) -> DataFrame:
 
 
 def _row(rows: DataFrame, kind: Column, parts: Column) -> DataFrame:
-    """Returns rows of differences with the positions of the records on both sides, null where a
+    """Return rows of differences with the positions of the records on both sides, null where a
     side has none.  `parts` are the parts of the record that differ."""
     from pyspark.sql import functions as f
 
@@ -147,7 +147,7 @@ def _unpaired(paired: DataFrame, by_partition: bool) -> DataFrame:
         return paired.where(is_single).withColumn("place", place)
 
     def anchored(side: str, other: str) -> DataFrame:
-        """Returns the records of one side without a partner.  Their place is the partition and the
+        """Return the records of one side without a partner.  Their place is the partition and the
         number of earlier records with a partner, which is the same on both sides."""
         order = Window.partitionBy(f"{side}.partition").orderBy(f"{side}.rank")
         partners = f.sum(f.col(other).isNotNull().cast("long")).over(order)

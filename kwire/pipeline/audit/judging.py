@@ -30,7 +30,7 @@ def judge(topic: TopicReport, options: Audit) -> list[Finding]:
 
 
 def _gaps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about offsets without a record, by cause.  In a compacted topic, gaps are
+    """Yield findings about offsets without a record, by cause.  In a compacted topic, gaps are
     normal; so are transaction markers."""
     kinds = topic.batches.gap_kinds
     is_compacted = "compact" in topic.configs.get("cleanup.policy", "")
@@ -62,7 +62,7 @@ def _gaps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _open_transactions(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields a finding if a transaction is open: the records after its start were not read."""
+    """Yield a finding if a transaction is open: the records after its start were not read."""
     open_offsets = sum(p.high_watermark - p.last_stable for p in topic.partitions)
     if open_offsets:
         sentence = (
@@ -78,7 +78,7 @@ def _corrupt(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _duplicates(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about records that are equal, that have the same identity field, or, if keys
+    """Yield findings about records that are equal, that have the same identity field, or, if keys
     must be unique, the same key."""
     d = topic.duplicates
     if d.extra:
@@ -98,7 +98,7 @@ def _duplicates(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _fields(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about records without the identity or the sequence field."""
+    """Yield findings about records without the identity or the sequence field."""
     for kind, name in (("no-identity", options.identity), ("no-sequence", options.sequence)):
         if count := topic.sum(kind.replace("-", "_")):
             sentence = f"{many(count)} without {name}"
@@ -106,7 +106,7 @@ def _fields(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _sequence(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about the sequence field: it goes back, repeats, or skips numbers."""
+    """Yield findings about the sequence field: it goes back, repeats, or skips numbers."""
     within = "key" if options.sequence_by_key else "partition"
     words = {
         "stepped": f"going back in {options.sequence} within a {within}",
@@ -122,7 +122,7 @@ def _sequence(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _disorder(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields a finding if timestamps go back by more than the threshold within a partition."""
+    """Yield a finding if timestamps go back by more than the threshold within a partition."""
     if count := topic.sum("back_far"):
         most = max(p.back_ms_max for p in topic.partitions)
         limit = duration_name(options.thresholds.back_ms)
@@ -136,7 +136,7 @@ def _disorder(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _timestamps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about timestamps that are negative, in the future, far from their neighbours,
+    """Yield findings about timestamps that are negative, in the future, far from their neighbours,
     or so old that retention should have deleted the record."""
     limits = options.thresholds
     retention = duration_name(int(topic.configs.get("retention.ms", 0)))
@@ -155,7 +155,7 @@ def _timestamps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _timestamp_types(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields a finding if the topic has both types of timestamps."""
+    """Yield a finding if the topic has both types of timestamps."""
     appended = topic.sum("append_times")
     if 0 < appended < topic.records:
         sentence = f"{many(appended)} with the broker's timestamp, the others with the producer's"
@@ -163,7 +163,7 @@ def _timestamp_types(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _skew(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about partitions and keys with far more records than others.  A topic with
+    """Yield findings about partitions and keys with far more records than others.  A topic with
     few records or one partition yields none."""
     limits = options.thresholds
     if topic.records < limits.few or len(topic.partitions) < 2:
@@ -219,7 +219,7 @@ def _keys(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _sizes(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields a finding if a record is nearly as large as max.message.bytes allows."""
+    """Yield a finding if a record is nearly as large as max.message.bytes allows."""
     largest_allowed = int(topic.configs.get("max.message.bytes", 0))
     limit = options.thresholds.size_share * largest_allowed
     large = [p for p in topic.partitions if limit and p.record_bytes_max > limit]
@@ -236,7 +236,7 @@ def _sizes(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _tombstones(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields a finding about tombstones in a topic that is not compacted."""
+    """Yield a finding about tombstones in a topic that is not compacted."""
     count = topic.sum("tombstones")
     if count and "compact" not in topic.configs.get("cleanup.policy", ""):
         sentence = f"{many(count)} with a null value, which deletes nothing without compaction"
@@ -245,7 +245,7 @@ def _tombstones(topic: TopicReport, options: Audit) -> Iterator[Finding]:
 
 
 def _codecs(topic: TopicReport, options: Audit) -> Iterator[Finding]:
-    """Yields findings about batches: several codecs, few records per batch, or old formats."""
+    """Yield findings about batches: several codecs, few records per batch, or old formats."""
     figures = topic.batches
     if len(figures.codecs) > 1:
         names = ", ".join(codec.name for codec in figures.codecs)

@@ -55,7 +55,7 @@ def plots(topic: TopicReport) -> list[str]:
 
 
 def _svg(draw: Callable[[Axes, TopicReport], None], topic: TopicReport) -> str:
-    """Returns a plot as an SVG element.  Without the XML declaration before it, and without a date,
+    """Return a plot as an SVG element.  Without the XML declaration before it, and without a date,
     it can stand in HTML and is the same on each run."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -115,7 +115,7 @@ def _places(rows: DataFrame) -> DataFrame:
 
 
 def _by_key(places: DataFrame) -> DataFrame:
-    """Returns a row for each key: its number of records, its first position, and its partitions."""
+    """Return a row for each key: its number of records, its first position, and its partitions."""
     from pyspark.sql import functions as f
 
     return places.groupBy("topic", "key_digest").agg(
@@ -160,7 +160,7 @@ def _named_by_topic(rows: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _top(by_key: DataFrame) -> dict[str, list[tuple[str, int]]]:
-    """Returns the most frequent keys of each topic with their numbers of records."""
+    """Return the most frequent keys of each topic with their numbers of records."""
     from pyspark.sql import functions as f
 
     found: dict[str, list[tuple[str, int]]] = defaultdict(list)

@@ -175,7 +175,7 @@ def _compared(records: DataFrame, options: Audit, now_ms: int) -> DataFrame:
 
 
 def _time_is(limits: Thresholds, now_ms: int) -> Column:
-    """Returns a column that says what is wrong with a timestamp, or null.  A record is APART only
+    """Return a column that says what is wrong with a timestamp, or null.  A record is APART only
     if its neighbours agree with each other, since then the record itself is the wrong one."""
     from pyspark.sql import functions as f
 
@@ -192,7 +192,7 @@ def _time_is(limits: Thresholds, now_ms: int) -> Column:
 
 
 def _back_ms(order: WindowSpec) -> Column:
-    """Returns a column: by how many ms a timestamp is earlier than the last usual one before it."""
+    """Return a column: by how many ms a timestamp is earlier than the last usual one before it."""
     from pyspark.sql import functions as f
 
     usual = f.when(f.col("time_is").isNull() | (f.col("time_is") == OLD), f.col("timestamp_ms"))

@@ -68,7 +68,7 @@ class KafkaPython(DemoMember):
     library = "kafka-python"
 
     def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
-        """Yields the position of each record until `done` is set.  The partitions stay paused until
+        """Yield the position of each record until `done` is set.  The partitions stay paused until
         `shared` is set, so that all members get partitions before the first record is read."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest"
@@ -112,7 +112,7 @@ class ConfluentKafka(DemoMember):
     library = "confluent-kafka"
 
     def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
-        """Yields the position of each record until `done` is set.  The partitions stay paused until
+        """Yield the position of each record until `done` is set.  The partitions stay paused until
         `shared` is set, so that all members get partitions before the first record is read."""
 
         def on_assign(member: Consumer, assigned: list[TopicPartition]) -> None:
@@ -208,7 +208,7 @@ def _wait(members: list[DemoMember], expected: int, progress: Callable[[int], No
 
 
 def _check(members: list[DemoMember], expected: int) -> None:
-    """Raises GroupError if a member failed, or if the group did not receive each record exactly
+    """Raise GroupError if a member failed, or if the group did not receive each record exactly
     once."""
     for member in members:
         if member.failure is not None:

@@ -27,7 +27,7 @@ class Rename:
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Raises PipelineError unless the template has {topic} exactly once and nothing but
+        """Raise PipelineError unless the template has {topic} exactly once and nothing but
         {source} besides, which needs a name for the source."""
         rest = self.template.replace("{topic}", "", 1).replace("{source}", "")
         if "{topic}" not in self.template or "{" in rest or "}" in rest:
@@ -84,7 +84,7 @@ class Mirror:
     bounds: Bounds = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
-        """Raises PipelineError for an invalid name, or for groups that are not a regular
+        """Raise PipelineError for an invalid name, or for groups that are not a regular
         expression."""
         if not NAME.fullmatch(self.name):
             raise PipelineError(f"{self.name!r} is no name for a mirror: letters, digits, . _ -")

@@ -172,7 +172,7 @@ class TopicSync:
                 self.done.settings += len(changes)
 
     def _settings(self, cluster: ClusterAdmin, names: list[str]) -> dict[str, dict[str, str]]:
-        """Returns the configs of topics that a mirror copies, without those that belong to one
+        """Return the configs of topics that a mirror copies, without those that belong to one
         cluster."""
         return {
             name: {

@@ -33,7 +33,7 @@ def started(views: Views, topic: str, checkpoint: str | None) -> StreamingQuery:
 
 
 def _letters(bad: DataFrame) -> DataFrame:
-    """Returns the dead letters of records that do not parse: key and value as they are, and headers
+    """Return the dead letters of records that do not parse: key and value as they are, and headers
     with the position and the reason after the record's own headers."""
     from pyspark.sql import functions as f
 

@@ -108,7 +108,7 @@ def _struct_of_json(text: str) -> StructType:
 
 
 def _json(column: Column, struct: StructType) -> Decoding:
-    """Returns the decoding of a column of JSON.  PERMISSIVE makes null fields of wrong values
+    """Return the decoding of a column of JSON.  PERMISSIVE makes null fields of wrong values
     instead of an error; the column `CORRUPT` marks such records."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -121,7 +121,7 @@ def _json(column: Column, struct: StructType) -> Decoding:
     )
 
     def why(whole: Column) -> Column:
-        """Returns a column that says why a record does not match: not JSON, or the fields whose
+        """Return a column that says why a record does not match: not JSON, or the fields whose
         JSON has a value but whose column is null."""
         misfits = [
             f.when(
@@ -150,7 +150,7 @@ def _raw_field(text: Column, name: str) -> Column:
 
 
 def _avro(column: Column, form: Form) -> Decoding:
-    """Returns the decoding of a column of Avro, after the header with the schema id in Confluent's
+    """Return the decoding of a column of Avro, after the header with the schema id in Confluent's
     format.  Raises PipelineError if the session has no Avro."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -166,7 +166,7 @@ def _avro(column: Column, form: Form) -> Decoding:
         raise PipelineError(NEEDS_AVRO) from error
 
     def why(whole: Column) -> Column:
-        """Returns a column that says why a record does not match: not Avro of the schema, or
+        """Return a column that says why a record does not match: not Avro of the schema, or
         without the header of Confluent's format (a zero byte and a 4-byte schema id)."""
         bad = column.isNotNull() & _not_avro(payload, whole, schema, text)
         wrong = f.when(bad, f.lit("not Avro of the schema"))

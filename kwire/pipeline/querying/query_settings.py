@@ -44,7 +44,7 @@ class Form:
     schema: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises PipelineError for an unknown format, for Avro without a schema, and for text or
+        """Raise PipelineError for an unknown format, for Avro without a schema, and for text or
         binary with one."""
         if self.kind not in FORMATS:
             raise PipelineError(f"{self.kind!r} is none of the formats {', '.join(FORMATS)}")
@@ -152,7 +152,7 @@ class Query:
     sample_records: int = SAMPLE_RECORDS
 
     def __post_init__(self) -> None:
-        """Raises PipelineError if the settings contradict each other; removes a semicolon at the
+        """Raise PipelineError if the settings contradict each other; removes a semicolon at the
         end of the SQL, which Spark would refuse."""
         if self.mode is not None and self.mode not in MODES:
             raise PipelineError(f"{self.mode!r} is none of the modes {', '.join(MODES)}")

@@ -118,7 +118,7 @@ def records(frame: DataFrame, sink: ToTopic) -> DataFrame:
 
 
 def _value(frame: DataFrame, names: list[str], sink: ToTopic) -> Column:
-    """Returns the value column of the result: all columns as JSON, or the only column as text.
+    """Return the value column of the result: all columns as JSON, or the only column as text.
     Nulls are kept in the JSON, so that all records have the same fields."""
     from pyspark.sql import functions as f
 

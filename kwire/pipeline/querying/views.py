@@ -51,7 +51,7 @@ class Views:
         return self.used[topic]
 
     def _with_schema(self, topic: str, part: str, form: Form) -> Form:
-        """Returns the form with a schema: a JSON form without one gets the stored or inferred
+        """Return the form with a schema: a JSON form without one gets the stored or inferred
         schema."""
         if form.kind != JSON or form.schema is not None:
             return form
@@ -131,7 +131,7 @@ class Views:
         return records.withColumn(WHY, why).withColumn(OF_VALUE, named)
 
     def _rows(self, judged: DataFrame, topic: str) -> DataFrame:
-        """Returns the rows of records that parse.  Others are left out if they are skipped or
+        """Return the rows of records that parse.  Others are left out if they are skipped or
         become dead letters; else they fail the query with their position.  Fields that have the
         name of a column of the record are left out."""
         from pyspark.sql import functions as f

@@ -130,7 +130,7 @@ class SideBySide:
             self._of(topic, partition).add(rows.filter(mask))
 
     def _of(self, topic: str, partition: int) -> PartitionWriter:
-        """Returns the writer of the target partition of a source partition; it is made on first
+        """Return the writer of the target partition of a source partition; it is made on first
         use."""
         target = self.plan.targets.get(topic, topic)
         if (target, partition) not in self._partitions:

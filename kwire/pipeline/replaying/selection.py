@@ -71,7 +71,7 @@ def selected(spark: SparkSession, options: Replay) -> DataFrame:
 
 
 def _within(wanted: Range) -> Column:
-    """Returns the condition that a record is in a range of offsets; None as an end means no limit
+    """Return the condition that a record is in a range of offsets; None as an end means no limit
     there."""
     from pyspark.sql import functions as f
 

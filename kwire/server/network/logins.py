@@ -25,7 +25,7 @@ class Logins:
     """The login function of each SASL listener, with the settings of the moment."""
 
     def __init__(self, broker: Broker) -> None:
-        """Raises ConfigError if no client could log in on a listener."""
+        """Raise ConfigError if no client could log in on a listener."""
         self._broker = broker
         self._protocols = {
             endpoint.listener: endpoint.security_protocol for endpoint in broker.config.listeners

@@ -71,7 +71,7 @@ class Normaliser:
         return self._value(message, type(message).__name__)
 
     def _value(self, value: Any, where: str) -> Tree:  # noqa: ANN401 - any part of a message
-        """Returns the tree of any part of a message.  `where` is its path, Message.field.field.
+        """Return the tree of any part of a message.  `where` is its path, Message.field.field.
         The first rule for the path decides; a value without a rule is converted by its type."""
         rules = rules_of(where)
         if isinstance(value, list):
@@ -90,7 +90,7 @@ class Normaliser:
         return cast(Tree, value)
 
     def _list(self, items: list[Any], where: str, rules: tuple[ComparisonRule, ...]) -> Tree:
-        """Returns the trees of the items of a list, after the rules of its path have removed,
+        """Return the trees of the items of a list, after the rules of its path have removed,
         sorted or masked items.  A list whose rule is ANY becomes the word "any"."""
         if ComparisonRule.ANY in rules:
             return "any"
@@ -133,7 +133,7 @@ class Normaliser:
         return self._prefixes[0] in name or repr(name) in self._asked
 
     def _by_rule(self, rule: ComparisonRule, value: Any, kind: str) -> Tree:  # noqa: ANN401 - any scalar
-        """Returns the word or value by which `rule` compares a scalar.  `kind` is the name of the
+        """Return the word or value by which `rule` compares a scalar.  `kind` is the name of the
         field."""
         match rule:
             case ComparisonRule.ANY:
@@ -151,7 +151,7 @@ class Normaliser:
         raise AssertionError(f"{rule} is for lists")
 
     def _id(self, kind: str, value: Any) -> Tree:  # noqa: ANN401 - any scalar
-        """Returns a word for a generated id: "id of" its topic, or its kind and a number in order
+        """Return a word for a generated id: "id of" its topic, or its kind and a number in order
         of first appearance.  Values that are not ids (null, all zeros, negative numbers) stay as
         they are."""
         if value is None or value == ZERO_UUID or (isinstance(value, int) and value < 0):
@@ -164,7 +164,7 @@ class Normaliser:
         return known.setdefault(value, f"{kind} {len(known) + 1}")
 
     def _text(self, text: str) -> str:
-        """Returns a text without what may differ between brokers: prefixes of names, topic ids,
+        """Return a text without what may differ between brokers: prefixes of names, topic ids,
         other UUIDs, and the patterns of `TEXTS`."""
         for prefix in self._prefixes:
             text = text.replace(prefix, "~")
@@ -177,7 +177,7 @@ class Normaliser:
         return UUID.sub(lambda found: str(self._id("uuid", found[0])), text)
 
     def _bytes(self, data: bytes, where: str) -> Tree:
-        """Returns bytes as hexadecimal text, with `~` in place of the prefixes; record batches as
+        """Return bytes as hexadecimal text, with `~` in place of the prefixes; record batches as
         trees."""
         if where.endswith(".records"):
             return self._batches(data, where)
@@ -188,7 +188,7 @@ class Normaliser:
     # -- records
 
     def _batches(self, data: bytes, where: str) -> Tree:
-        """Returns the trees of record batches.  Bytes after the last whole batch are compared by
+        """Return the trees of record batches.  Bytes after the last whole batch are compared by
         their count, since a response may end within a batch."""
         batches: list[Tree] = []
         end = 0
@@ -200,7 +200,7 @@ class Normaliser:
         return batches
 
     def _batch(self, data: bytes, pos: int, header: BatchHeader, where: str) -> Tree:
-        """Returns the tree of one batch: its header and its records, or why it is corrupt.
+        """Return the tree of one batch: its header and its records, or why it is corrupt.
         Timestamps that the broker sets, and the CRC that covers them, are left out."""
         by_broker = header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.is_control
         differing = {"crc"}

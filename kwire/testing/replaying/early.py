@@ -133,7 +133,7 @@ def comparable(
 def _partitions(
     response: FetchResponse, names: Mapping[bytes, str]
 ) -> list[tuple[Key, PartitionData]]:
-    """Returns the partitions of a Fetch response, each with its topic name and index.  `names` has
+    """Return the partitions of a Fetch response, each with its topic name and index.  `names` has
     topic names by id, for versions of Fetch that carry ids."""
     return [
         ((topic.topic or names.get(topic.topic_id, ""), partition.partition_index), partition)

@@ -123,7 +123,7 @@ class Ids:
         return None if known == value else known
 
     def _scope(self, of: Struct, name: str, topic: str | None) -> tuple[Any, ...]:
-        """Returns the key under which ids of the field `name` are mapped: equal numbers of
+        """Return the key under which ids of the field `name` are mapped: equal numbers of
         different members, partitions or producers must not be mixed up."""
         plain = name.removeprefix(OF_V3)
         if plain in MEMBER_EPOCHS:
@@ -176,7 +176,7 @@ def is_id(value: object) -> bool:
 
 
 def _topic_name(of: Struct) -> str | None:
-    """Returns the topic name in a structure of a message; None if it has none."""
+    """Return the topic name in a structure of a message; None if it has none."""
     for name in ("name", "topic", "topic_name"):
         found = getattr(of, name, None)
         if isinstance(found, str) and found:
@@ -185,7 +185,7 @@ def _topic_name(of: Struct) -> str | None:
 
 
 def _partition(of: Struct) -> int | None:
-    """Returns the partition index in a structure of a message; None if it has none."""
+    """Return the partition index in a structure of a message; None if it has none."""
     for name in ("partition", "partition_index", "index"):
         found = getattr(of, name, None)
         if isinstance(found, int):

@@ -103,7 +103,7 @@ class Outcome:
 
 
 def _named(request: Recorded) -> dict[str, Any]:
-    """Returns the fields by which JSON names a request of the trace.  `broker` is left out for a
+    """Return the fields by which JSON names a request of the trace.  `broker` is left out for a
     trace of one broker."""
     return {
         "line": request.line,
@@ -123,7 +123,7 @@ def in_words(difference: Difference) -> str:
 
 
 def _shown(path: str, value: Tree) -> str:
-    """Returns a value as text for a report: errors by name, long values cut."""
+    """Return a value as text for a report: errors by name, long values cut."""
     if path.endswith("error_code") and isinstance(value, int):
         return error_name(value)
     text = value if isinstance(value, str) and not path else json.dumps(value, ensure_ascii=False)

@@ -160,7 +160,7 @@ _MISSING: Final = object()
 
 
 def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _MISSING) -> Any:  # noqa: ANN401 - of that kind
-    """Returns a field of an event, or `default` if it is missing.  Raises _Damaged if it is
+    """Return a field of an event, or `default` if it is missing.  Raises _Damaged if it is
     required and missing, or is not of the type `kind`."""
     value = event.get(name, default)
     if value is _MISSING:
@@ -172,7 +172,7 @@ def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _M
 
 
 def _api_key(name: str) -> ApiKey:
-    """Returns the API key by its name in Kafka's protocol.  Raises _Damaged for an unknown name."""
+    """Return the API key by its name in Kafka's protocol.  Raises _Damaged for an unknown name."""
     for key in ApiKey:
         if name == API_NAMES[key]:
             return key
@@ -190,7 +190,7 @@ def _bytes(event: Mapping[str, Any], name: str) -> bytes:
 def _request(
     event: Mapping[str, Any], api_key: ApiKey, version: int
 ) -> tuple[bytes, bytes, Message]:
-    """Returns the header bytes, the body bytes and the decoded request of an event.  All are empty
+    """Return the header bytes, the body bytes and the decoded request of an event.  All are empty
     if the trace withheld the bytes."""
     kind = request_class(api_key)
     if "requestBytes" not in event:
@@ -207,7 +207,7 @@ def _request(
 
 
 def _response(event: Mapping[str, Any], api_key: ApiKey, version: int) -> Message | None:
-    """Returns the decoded response of an event, or None if the event has no bytes of it."""
+    """Return the decoded response of an event, or None if the event has no bytes of it."""
     if "responseBytes" not in event:
         return None
     try:

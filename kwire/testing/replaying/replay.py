@@ -242,7 +242,7 @@ class _Replay:
     def _differences(
         self, recorded: Recorded, response: Message, answer: Message | NoResponse
     ) -> tuple[Difference, ...]:
-        """Returns the differences between the recorded response and the answer, after ids are
+        """Return the differences between the recorded response and the answer, after ids are
         learned from both.  A missing answer is one difference."""
         if isinstance(answer, NoResponse):
             return (Difference("", "an answer", answer.why),)

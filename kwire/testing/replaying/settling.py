@@ -75,7 +75,7 @@ class Settling:
 
 
 def _topics_of(request: Message, answer: Message) -> Iterable[str]:
-    """Returns the topics of which the response reports a new state, so that other brokers may not
+    """Return the topics of which the response reports a new state, so that other brokers may not
     know it yet: created, deleted or described topics, or the topic of a coordinator."""
     if isinstance(answer, MetadataResponse | CreateTopicsResponse):
         return [topic.name for topic in answer.topics if topic.name]
@@ -89,7 +89,7 @@ def _topics_of(request: Message, answer: Message) -> Iterable[str]:
 
 
 def _fetch_states(probe: BrokerConnection, names: Iterable[str]) -> dict[str, TopicState]:
-    """Returns the state that one broker reports of each topic; GONE for topics that it does not
+    """Return the state that one broker reports of each topic; GONE for topics that it does not
     know."""
     wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
     answer = probe.call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
@@ -99,7 +99,7 @@ def _fetch_states(probe: BrokerConnection, names: Iterable[str]) -> dict[str, To
 
 
 def _state(topic: MetadataResponseTopic) -> TopicState:
-    """Returns what all brokers must agree on for a topic: its error, leaders and leader epochs,
+    """Return what all brokers must agree on for a topic: its error, leaders and leader epochs,
     without the replicas."""
     parts = sorted(topic.partitions, key=lambda part: part.partition_index)
     return (

@@ -104,7 +104,7 @@ async def test_peer_reconnects_before_its_login_ends(tmp_path: Path) -> None:
 
 
 async def ask_for_three_sessions(directory: Path, session_ms: int) -> None:
-    """Raises PeerError if the broker closed the connection, as it does when the login has ended."""
+    """Raise PeerError if the broker closed the connection, as it does when the login has ended."""
     settings = {**SERVING, "connections.max.reauth.ms": str(session_ms)}
     async with running_broker(directory, settings) as broker:
         options = 'username="bob" password="bob-secret"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -93,6 +94,22 @@ class World:
         return {place[1]: data for place, data in (await fetch.run()).items()}
 
 
+async def fetch_beside(
+    world: World, event: Callable[[], object]
+) -> tuple[dict[int, PartitionData], float]:
+    """Return the answers of a fetch, and the seconds that it took; `event` happens after one."""
+
+    async def happen() -> None:
+        await trio.sleep(1)
+        event()
+
+    begun_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(happen)
+        answers = await world.fetch()
+    return answers, trio.current_time() - begun_s
+
+
 def offsets(data: PartitionData) -> list[tuple[int, int]]:
     return [(run.first_offset, run.last_offset) for run in data.acquired_records]
 
@@ -170,16 +187,13 @@ async def test_fetch_waits_on_when_nothing_has_arrived(
 ) -> None:
     """Other members may have acquired what has arrived."""
 
-    async def wake() -> None:
-        await trio.sleep(1)
+    def wake() -> None:
         for waiter in tuple(world.led[0].waiters):
             waiter.data_arrived(1 << 40)
 
-    begun_s = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wake)
-        assert await world.fetch() == {}
-    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+    answers, took_s = await fetch_beside(world, wake)
+    assert answers == {}
+    assert math.isclose(took_s, MAX_WAIT_MS / 1000)
 
 
 async def test_fetch_is_answered_as_soon_as_a_state_has_been_read(
@@ -190,16 +204,9 @@ async def test_fetch_is_answered_as_soon_as_a_state_has_been_read(
     world.open(0)
     world.logs[1].append(RECORDS)
 
-    async def read_state() -> None:
-        await trio.sleep(1)
-        world.openings[1].end(world.open(1))
-
-    begun_s = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(read_state)
-        answers = await world.fetch()
+    answers, took_s = await fetch_beside(world, lambda: world.openings[1].end(world.open(1)))
     assert offsets(answers[1]) == [(0, RECORDS - 1)]
-    assert math.isclose(trio.current_time() - begun_s, 1)
+    assert math.isclose(took_s, 1)
 
 
 async def test_fetch_waits_on_when_a_state_without_records_has_been_read(
@@ -207,16 +214,9 @@ async def test_fetch_waits_on_when_a_state_without_records_has_been_read(
 ) -> None:
     world = World()
     world.open(0)
-
-    async def read_state() -> None:
-        await trio.sleep(1)
-        world.openings[1].end(world.open(1))
-
-    begun_s = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(read_state)
-        assert await world.fetch() == {}
-    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+    answers, took_s = await fetch_beside(world, lambda: world.openings[1].end(world.open(1)))
+    assert answers == {}
+    assert math.isclose(took_s, MAX_WAIT_MS / 1000)
 
 
 async def test_fetch_counts_no_bytes_of_a_partition_that_may_not_be_acquired(
@@ -239,31 +239,21 @@ async def test_fetch_counts_no_bytes_of_a_partition_that_may_not_be_acquired(
 async def test_waiting_fetch_is_answered_when_another_broker_becomes_the_leader(
     world: World, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async def move() -> None:
-        await trio.sleep(1)
-        world.partitions[0].follow(7, 9, 9)
-
-    begun_s = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(move)
-        answers = await world.fetch()
+    answers, took_s = await fetch_beside(world, lambda: world.partitions[0].follow(7, 9, 9))
     assert answers[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert math.isclose(trio.current_time() - begun_s, 1)
+    assert math.isclose(took_s, 1)
 
 
 async def test_waiting_fetch_waits_on_when_the_topic_is_deleted(
     world: World, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async def delete() -> None:
-        await trio.sleep(1)
+    def delete() -> None:
         world.metadata.topic_name = lambda topic_id: None
         world.partitions[0].follow(-1, 9, 9)
 
-    begun_s = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(delete)
-        assert await world.fetch() == {}
-    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+    answers, took_s = await fetch_beside(world, delete)
+    assert answers == {}
+    assert math.isclose(took_s, MAX_WAIT_MS / 1000)
 
 
 async def test_aborted_records_are_cut_out_of_what_is_acquired(
@@ -289,23 +279,29 @@ async def test_aborted_records_are_cut_out_of_what_is_acquired(
 
 
 def batch(base_offset: int, records: int, producer_id: int = -1) -> bytes:
-    made = build(
-        [Record(number, 1000, None, b"x") for number in range(records)],
-        producer_id=producer_id,
-        producer_epoch=0 if producer_id >= 0 else -1,
-        base_sequence=0 if producer_id >= 0 else -1,
-        transactional=producer_id >= 0,
+    return bytes(
+        build(
+            [Record(number, 1000, None, b"x") for number in range(records)],
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=0 if producer_id >= 0 else -1,
+            transactional=producer_id >= 0,
+        )
     )
-    made[:8] = base_offset.to_bytes(8, "big")
-    return bytes(made)
 
 
 def marker(offset: int, producer_id: int) -> bytes:
-    made = control_batch(
-        ControlType.ABORT, 0, producer_id=producer_id, producer_epoch=0, timestamp=1000
+    return bytes(
+        control_batch(
+            ControlType.ABORT,
+            0,
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp=1000,
+            base_offset=offset,
+        )
     )
-    made[:8] = offset.to_bytes(8, "big")
-    return bytes(made)
 
 
 def test_aborted_batches_are_those_of_open_transactions_up_to_their_marker() -> None:

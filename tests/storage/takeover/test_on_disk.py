@@ -159,7 +159,10 @@ def identified(directory: Path, version: int) -> None:
 
 
 def checks_of(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
-    """(is_zookeepers, is_new, is_needed for new metadata, is_needed for used metadata)."""
+    """Return what the four checks say of these log directories.
+
+    They are `is_zookeepers`, `is_new`, and `is_needed` with new and with used metadata.
+    """
     logs = opened([*directories])
     try:
         return (

@@ -277,7 +277,7 @@ class MemberConnection:
 
 
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
-    """Yields the lines that build `image` from an empty one, for a new connection."""
+    """Yield the lines that build `image` from an empty one, for a new connection."""
     empty = ClusterImage(image.cluster_id)
     change_lines = [
         *_change_lines(image.version, [*changes_for(empty, delta_between(empty, image))])
@@ -287,7 +287,7 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _change_lines(version: int, changes: Sequence[Change]) -> Iterator[bytes]:
-    """Yields lines of `changes`; the last one has the version of the image after all of them."""
+    """Yield lines of `changes`; the last one has the version of the image after all of them."""
     for start in range(0, max(1, len(changes)), CHANGES_A_LINE):
         part = changes[start : start + CHANGES_A_LINE]
         message: JsonObject = {"changes": [encode(change) for change in part]}

@@ -153,7 +153,7 @@ class SharedStore:
 
     @staticmethod
     async def _ended() -> StoreError:
-        """Returns the error for requests after the connection has ended.
+        """Return the error for requests after the connection has ended.
 
         A broker that is stopped while it starts cancels the connection and the task that asks.
         That task must end by its cancellation: a StoreError would be the broker's exit status.

@@ -87,7 +87,7 @@ def change_path(pattern: ResourcePattern) -> str:
 
 
 def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
-    """Returns the content of the znode that has all entries of one resource pattern."""
+    """Return the content of the znode that has all entries of one resource pattern."""
     acls = [
         {
             "principal": entry.principal,
@@ -101,7 +101,7 @@ def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
 
 
 def decode_acls(content: bytes) -> frozenset[AccessControlEntry]:
-    """Returns the entries in `content`; none if it is not JSON (as in Apache Kafka).
+    """Return the entries in `content`; none if it is not JSON (as in Apache Kafka).
 
     Raises ValueError, TypeError, LookupError for JSON of another form.
     """
@@ -114,7 +114,7 @@ def decode_acls(content: bytes) -> frozenset[AccessControlEntry]:
 
 
 def _entry(fields: dict[str, Any]) -> AccessControlEntry:
-    """Returns one entry of a znode.  Raises ValueError, LookupError or TypeError if damaged."""
+    """Return one entry of a znode.  Raises ValueError, LookupError or TypeError if damaged."""
     principal, host = fields["principal"], fields["host"]
     if not isinstance(principal, str) or ":" not in principal or not isinstance(host, str):
         raise ValueError(f"{fields!r} is not an access control entry")
@@ -124,7 +124,7 @@ def _entry(fields: dict[str, Any]) -> AccessControlEntry:
 
 
 def encode_change(pattern: ResourcePattern) -> bytes:
-    """Returns the content of a notification about a resource pattern.
+    """Return the content of a notification about a resource pattern.
 
     That of a literal pattern has an older form than others, as in Kafka.
     """
@@ -136,7 +136,7 @@ def encode_change(pattern: ResourcePattern) -> bytes:
 
 
 def decode_change(content: bytes, pattern_type: PatternType) -> ResourcePattern:
-    """Returns the pattern that a notification in the folder of `pattern_type` names.
+    """Return the pattern that a notification in the folder of `pattern_type` names.
 
     Raises ValueError, TypeError, LookupError.
     """

@@ -77,7 +77,7 @@ class Adoption:
 
     @property
     def paths(self) -> Iterator[str]:
-        """Yields the paths that are written, without those below a topic."""
+        """Yield the paths that are written, without those below a topic."""
         if self.cluster_id is not None:
             yield znodes.CLUSTER_ID
         if self.producer_ids is not None:
@@ -117,7 +117,7 @@ async def adopt(
 
 
 async def _planned(session: ZooKeeperSession, image: ClusterImage, broker_id: int) -> Adoption:
-    """Returns what to write: the parts of `image` that ZooKeeper does not have.
+    """Return what to write: the parts of `image` that ZooKeeper does not have.
 
     Raises CannotAdopt if ZooKeeper has another cluster's or other values, or a running broker.
     """
@@ -143,7 +143,7 @@ async def _planned(session: ZooKeeperSession, image: ClusterImage, broker_id: in
 
 
 async def _producer_ids(session: ZooKeeperSession, image: ClusterImage) -> range | None:
-    """Returns a block that ends with the last producer id that the node may have used.
+    """Return a block that ends with the last producer id that the node may have used.
 
     None if ZooKeeper has reserved that id already.
     """
@@ -155,7 +155,7 @@ async def _producer_ids(session: ZooKeeperSession, image: ClusterImage) -> range
 
 
 async def _configs(session: ZooKeeperSession, image: ClusterImage) -> list[SetConfigs]:
-    """Returns the configs to write, without those of topics, which are written with the topics."""
+    """Return the configs to write, without those of topics, which are written with the topics."""
     wanted = []
     for (resource, name), configs in sorted(image.configs.items()):
         if resource == TOPIC_RESOURCE or not configs:
@@ -172,7 +172,7 @@ async def _configs(session: ZooKeeperSession, image: ClusterImage) -> list[SetCo
 
 
 async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str, int]:
-    """Returns the feature levels to write; empty if ZooKeeper has them.
+    """Return the feature levels to write; empty if ZooKeeper has them.
 
     The level of ELR is left out: a new single node has it, but clusters on ZooKeeper have no ELR.
     """
@@ -184,7 +184,7 @@ async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str,
 
 
 async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAcls]:
-    """Returns the access lists to write.
+    """Return the access lists to write.
 
     Raises CannotAdopt for an entry that ZooKeeper cannot keep: an entry that is lost may be one
     that denies access.
@@ -212,7 +212,7 @@ async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAc
 
 
 async def _tokens(session: ZooKeeperSession, image: ClusterImage) -> list[SetToken]:
-    """Returns the delegation tokens that ZooKeeper does not have.
+    """Return the delegation tokens that ZooKeeper does not have.
 
     Raises CannotAdopt if one of them differs there.
     """
@@ -230,7 +230,7 @@ async def _tokens(session: ZooKeeperSession, image: ClusterImage) -> list[SetTok
 
 
 def _decoded(path: str, content: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
-    """Returns the decoded content of a znode.  Raises CannotAdopt if it is damaged."""
+    """Return the decoded content of a znode.  Raises CannotAdopt if it is damaged."""
     try:
         return decode(content)
     except DAMAGED as problem:
@@ -240,7 +240,7 @@ def _decoded(path: str, content: bytes, decode: Callable[[bytes], Decoded]) -> D
 async def _topics(
     session: ZooKeeperSession, image: ClusterImage, broker_id: int
 ) -> list[TopicImage]:
-    """Returns the topics that have to be written.
+    """Return the topics that have to be written.
 
     A topic counts as written once the state of its last partition is there.  Raises CannotAdopt if
     ZooKeeper has another topic of a name, or a partition has other replicas than this broker.
@@ -315,7 +315,7 @@ async def _write_the_rest(
 
 
 def _feature_change(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None:
-    """Returns the change that sets the levels `asked`; None if they are set.
+    """Return the change that sets the levels `asked`; None if they are set.
 
     This is a decision, to be repeated on a conflict: /feature was created a moment ago, and the
     image may lack it.
@@ -327,7 +327,7 @@ def _feature_change(asked: Mapping[str, int], known: ClusterImage) -> SetFeature
 
 
 def _changes(known: ClusterImage, image: ClusterImage, adoption: Adoption) -> Iterator[Change]:
-    """Yields the changes of `adoption`; `known` is ZooKeeper's image, `image` that of the node."""
+    """Yield the changes of `adoption`; `known` is ZooKeeper's image, `image` that of the node."""
     yield from adoption.configs
     yield from adoption.acls
     yield from adoption.tokens

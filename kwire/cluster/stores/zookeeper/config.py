@@ -27,7 +27,7 @@ class ZooKeeperTls:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """Returns a TLS context, which trusts only the truststore, if there is one.
+        """Return a TLS context, which trusts only the truststore, if there is one.
 
         Raises OSError.
         """
@@ -89,7 +89,7 @@ class ZooKeeperConfig:
 
 
 def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
-    """Returns the ZooKeeper configuration in a broker's settings.  Raises ConfigError."""
+    """Return the ZooKeeper configuration in a broker's settings.  Raises ConfigError."""
     settings = ZooKeeperSettings(config.explicit)
     assert settings.zookeeper_connect is not None, "only cluster members have a ZooKeeper store"
     timeout_ms = settings.zookeeper_session_timeout_ms
@@ -108,7 +108,7 @@ def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
 
 
 def _tls(settings: ZooKeeperSettings) -> ZooKeeperTls | None:
-    """Returns the TLS settings; None if TLS is off.
+    """Return the TLS settings; None if TLS is off.
 
     Raises ConfigError for formats other than PEM.
     """

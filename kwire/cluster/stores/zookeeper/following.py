@@ -84,7 +84,7 @@ _SUBJECTS = {
 
 
 def subject_of(path: str) -> str | None:
-    """Returns the subject to read when `path` has changed; None if nothing depends on it."""
+    """Return the subject to read when `path` has changed; None if nothing depends on it."""
     if path in _SUBJECTS:
         return path
     parent, _, _ = path.rpartition("/")
@@ -332,7 +332,7 @@ class ZooKeeperFollower:
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
     async def read_whole(self) -> tuple[ClusterImage, list[Change]]:
-        """Returns the image with all topics at a term's start, and the changes that lead to it.
+        """Return the image with all topics at a term's start, and the changes that lead to it.
 
         Reads all configs too: ZooKeeper does not announce those of new topics.
         """
@@ -342,7 +342,7 @@ class ZooKeeperFollower:
         return image, [*changes, *config_changes]
 
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicImage | None]:
-        """Returns topics as they are in ZooKeeper; gives ids to topics without one.
+        """Return topics as they are in ZooKeeper; gives ids to topics without one.
 
         Raises Fenced if this broker is not the controller any more.
         """
@@ -491,7 +491,7 @@ class ZooKeeperFollower:
         await self._remove([path for path, _ in notifications])
 
     async def _notifications(self, folder: str) -> list[tuple[str, bytes]]:
-        """Returns path and content of each notification; watches the folder."""
+        """Return path and content of each notification; watches the folder."""
         names = await self._session.children(folder, watch=True)
         paths = [f"{folder}/{name}" for name in names]
         contents = await self._session.get_all(paths)
@@ -543,7 +543,7 @@ class ZooKeeperFollower:
 
 
 def _places(path: str, content: bytes) -> tuple[Place, ...]:
-    """Returns the partitions that a notification or request names; none if it is damaged."""
+    """Return the partitions that a notification or request names; none if it is damaged."""
     try:
         return znodes.decode_places(content)
     except (ValueError, TypeError, LookupError) as problem:

@@ -32,7 +32,7 @@ def parsed(content: bytes | None) -> object:
 
 
 def string_hash(text: str) -> int:
-    """Returns Java's String.hashCode over UTF-16 units, as an unsigned number."""
+    """Return Java's String.hashCode over UTF-16 units, as an unsigned number."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for start in range(0, len(units), 2):
@@ -41,7 +41,7 @@ def string_hash(text: str) -> int:
 
 
 def in_scala_order(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns entries in the order of scala.collection.mutable.HashMap: by bucket, then by hash."""
+    """Return entries in the order of scala.collection.mutable.HashMap: by bucket, then by hash."""
     size = _TABLE_MIN
     for count in range(1, len(entries) + 1):
         if count >= size * 3 // 4:

@@ -25,7 +25,7 @@ from kwire.cluster.stores.contract import Place
 def with_topics(
     image: ClusterImage, read: Mapping[str, TopicImage | None]
 ) -> tuple[ClusterImage, list[Change]]:
-    """Returns the image with the topics as they were read (None: deleted), and the changes."""
+    """Return the image with the topics as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
     present = []
     for name, topic in read.items():
@@ -50,7 +50,7 @@ def with_topics(
 def with_configs(
     image: ClusterImage, read: Mapping[ResourceKey, Mapping[str, str]]
 ) -> tuple[ClusterImage, list[Change]]:
-    """Returns the image with the configs as they were read, and the changes."""
+    """Return the image with the configs as they were read, and the changes."""
     changes: list[Change] = []
     for (resource, name), configs in read.items():
         before = image.configs_of(resource, name)
@@ -61,7 +61,7 @@ def with_configs(
 
 
 def with_acls(image: ClusterImage, read: Acls) -> tuple[ClusterImage, list[Change]]:
-    """Returns the image with the access control lists as they were read, and the changes."""
+    """Return the image with the access control lists as they were read, and the changes."""
     changes: list[Change] = []
     for pattern, entries in read.items():
         before = image.acls_on(pattern)
@@ -73,7 +73,7 @@ def with_acls(image: ClusterImage, read: Acls) -> tuple[ClusterImage, list[Chang
 
 
 def with_tokens(image: ClusterImage, read: Tokens) -> tuple[ClusterImage, list[Change]]:
-    """Returns the image with the tokens as they were read (None: deleted), and the changes."""
+    """Return the image with the tokens as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
     for token_id, token in read.items():
         before = image.tokens.get(token_id)
@@ -84,9 +84,9 @@ def with_tokens(image: ClusterImage, read: Tokens) -> tuple[ClusterImage, list[C
 
 
 def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
-    """Returns `topic` with the offline replicas of `known`.
+    """Return `topic` with the offline replicas of `known`, the topic as it was before.
 
-    No znode has them, only the controller.
+    They are in no znode; only the controller knows them.
     """
     kept = [
         replace(state, offline=before.offline)
@@ -96,7 +96,7 @@ def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
 
 
 def is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
-    """Returns whether the controller need not act on a requested reassignment.
+    """Return whether the controller need not act on a requested reassignment.
 
     It is in progress or done, or its partition does not exist.  One in progress is in the topic's
     znode, from which a next controller continues it.

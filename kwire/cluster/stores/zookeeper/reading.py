@@ -28,7 +28,7 @@ NOT_AGREED = FinalizedFeatures(agreed={}, epoch=NO_EPOCH)
 
 
 async def cluster_id(session: ZooKeeperSession) -> str:
-    """Returns the cluster id in /cluster/id, which is created if missing.  Raises StoreError."""
+    """Return the cluster id in /cluster/id, which is created if missing.  Raises StoreError."""
     path = znodes.CLUSTER_ID
     znode = await session.get(path)
     if znode is None:
@@ -67,7 +67,7 @@ async def brokers(session: ZooKeeperSession) -> dict[int, BrokerImage]:
 
 
 async def controller(session: ZooKeeperSession) -> tuple[int, int, int]:
-    """Returns the controller's id, the controller epoch, and the id of its session.
+    """Return the controller's id, the controller epoch, and the id of its session.
 
     Sets a watch.
     """
@@ -88,7 +88,7 @@ async def controller(session: ZooKeeperSession) -> tuple[int, int, int]:
 
 
 async def features(session: ZooKeeperSession) -> FinalizedFeatures:
-    """Returns the features in /feature, which the first controller creates; sets a watch."""
+    """Return the features in /feature, which the first controller creates; sets a watch."""
     path = znodes.FEATURE
     znode = await session.get(path, watch=True)
     if znode is None and await session.exists(path, watch=True) is not None:
@@ -124,7 +124,7 @@ async def all_configs(session: ZooKeeperSession, versions: ZnodeVersions) -> Con
 async def configs_of(
     session: ZooKeeperSession, keys: Sequence[ResourceKey], versions: ZnodeVersions
 ) -> Configs:
-    """Returns the configs of each of `keys`, empty if nothing is set; notes the versions."""
+    """Return the configs of each of `keys`, empty if nothing is set; notes the versions."""
     contents = await session.get_all([znodes.config_path(key) for key in keys])
     configs: Configs = {}
     for key, znode in zip(keys, contents, strict=True):
@@ -142,7 +142,7 @@ async def configs_of(
 async def topics(
     session: ZooKeeperSession, names: Sequence[str], versions: ZnodeVersions
 ) -> dict[str, TopicImage | None]:
-    """Returns the topics of `names`, None for those that do not exist; notes the versions.
+    """Return the topics of `names`, None for those that do not exist; notes the versions.
 
     Sets a watch on each topic's znode, but not on partition states: only this controller writes
     them, or a leader that sends a notification.
@@ -169,7 +169,7 @@ async def topics(
 async def _states(
     session: ZooKeeperSession, topic_znodes: dict[str, znodes.TopicZnode], versions: ZnodeVersions
 ) -> dict[str, tuple[PartitionImage, ...]]:
-    """Returns the partitions of each topic, by number.
+    """Return the partitions of each topic, by number.
 
     A partition without a state znode has no leader yet.
     """
@@ -196,7 +196,7 @@ async def _states(
 def _state(
     name: str, index: int, content: bytes, version: int, assignment: znodes.ReplicaAssignment
 ) -> PartitionImage:
-    """Returns the state of a partition; of a damaged znode, one without leader and ISR."""
+    """Return the state of a partition; of a damaged znode, one without leader and ISR."""
     try:
         return znodes.decode_state(content, version, assignment)
     except _DAMAGED as problem:

@@ -234,7 +234,7 @@ class ZooKeeperSession:
     async def _ask_all(
         self, paths: Sequence[str], ask: Callable[[KazooLink, str], KazooReply]
     ) -> list[Any]:
-        """Returns the replies to a read of each path, in order.
+        """Return the replies to a read of each path, in order.
 
         Sends up to IN_FLIGHT_MAX reads at a time.  After a lost connection it repeats only the
         reads without a reply.  Raises StoreError.
@@ -254,7 +254,7 @@ class ZooKeeperSession:
     async def _answers(
         self, ask: Callable[[KazooLink, str], KazooReply], link: KazooLink, paths: Iterable[str]
     ) -> list[Any]:
-        """Returns the answers to requests that are sent together; None for a missing znode."""
+        """Return the answers to requests that are sent together; None for a missing znode."""
         replies = [ask(link, path) for path in paths]
         answers = []
         for reply in replies:
@@ -280,7 +280,7 @@ class ZooKeeperSession:
         return CheckVersion(self._root + path, version)
 
     def _acl(self, path: str) -> list[Any]:
-        """Returns the ZooKeeper access list for a new znode, as Kafka chooses it.
+        """Return the ZooKeeper access list for a new znode, as Kafka chooses it.
 
         With zookeeper.set.acl only brokers write, and only they read znodes that have secrets.
         """
@@ -319,7 +319,7 @@ class ZooKeeperSession:
         return results
 
     async def was_made(self, operations: Sequence[ZnodeOperation]) -> bool:
-        """Returns whether ZooKeeper has made `operations`, whose reply was lost.
+        """Return whether ZooKeeper has made `operations`, whose reply was lost.
 
         It made all or none, so one operation decides: a write if its content and version are there
         (other brokers do not write the same), else a deletion if the znode is gone.

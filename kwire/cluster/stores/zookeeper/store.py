@@ -157,7 +157,7 @@ class ZooKeeperStore:
         return self.term is not None
 
     def is_own_term(self, controller_id: int, epoch: int, session_id: int) -> bool:
-        """Returns whether the controller in ZooKeeper is this broker in its term.
+        """Return whether the controller in ZooKeeper is this broker in its term.
 
         The znode must belong to the present session: one of an earlier session is about to go.
         """
@@ -395,7 +395,7 @@ class ZooKeeperStore:
     # -- changes
 
     def fence(self) -> ZnodeOperation:
-        """Returns the operation that makes a transaction fail if there is a later controller.
+        """Return the operation that makes a transaction fail if there is a later controller.
 
         Raises Fenced if this broker already knows of one.
         """
@@ -450,7 +450,7 @@ class ZooKeeperStore:
         return None if conflict is None else Conflict(str(conflict), made)
 
     def _check_term(self, term: ControllerTerm | None, step: WriteStep) -> None:
-        """Raises Fenced if `step` changes topics and the term ended while it was written.
+        """Raise Fenced if `step` changes topics and the term ended while it was written.
 
         The next controller reads what was written; this broker's image has no topics any more.
         """
@@ -460,7 +460,7 @@ class ZooKeeperStore:
             raise Fenced(f"broker {self._broker_id} stopped being the controller during a commit")
 
     async def _children_of(self, changes: Iterable[Change]) -> dict[str, list[str]]:
-        """Returns the children of /brokers/topics/T/partitions of each topic to delete."""
+        """Return the children of /brokers/topics/T/partitions of each topic to delete."""
         names = [change.topic for change in changes if isinstance(change, DeleteTopic)]
         if not names:
             return {}
@@ -521,7 +521,7 @@ class ZooKeeperStore:
         return bool(await self.session.children(znodes.TOPICS))
 
     async def allocate_producer_ids(self, count: int) -> range:
-        """Returns the next `count` producer ids, for this broker only."""
+        """Return the next `count` producer ids, for this broker only."""
         await self._loaded.wait()
         path = znodes.PRODUCER_ID_BLOCK
         while True:
@@ -547,7 +547,7 @@ class ZooKeeperStore:
 
 
 def _user_paths_of(changes: Iterable[Change]) -> Iterator[str]:
-    """Yields paths that `changes` write and whose parent znodes may not exist yet."""
+    """Yield paths that `changes` write and whose parent znodes may not exist yet."""
     for change in changes:
         if isinstance(change, SetConfigs):
             yield znodes.config_path((change.resource, change.name))

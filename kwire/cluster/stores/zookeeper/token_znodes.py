@@ -27,7 +27,7 @@ def token_path(token_id: str) -> str:
 
 
 def encode_token(token: DelegationToken) -> bytes:
-    """Returns the content of the znode of a delegation token, without its HMAC."""
+    """Return the content of the znode of a delegation token, without its HMAC."""
     return text_of(
         {
             "owner": sanitized(token.owner),

@@ -94,7 +94,7 @@ class WriteStep:
 
 
 def as_written(change: Change) -> Change:
-    """Returns `change` with the partition epochs that it will have in ZooKeeper.
+    """Return `change` with the partition epochs that it will have in ZooKeeper.
 
     They are the versions of the znodes.
     """
@@ -120,7 +120,7 @@ def _new(states: Iterable[PartitionImage]) -> tuple[PartitionImage, ...]:
 
 
 def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) -> ClusterImage:
-    """Returns the image after `changes`.  Raises Conflict.
+    """Return the image after `changes`.  Raises Conflict.
 
     Without `knows_topics` this broker is not the controller.  Then a config change is not checked
     against the image's topics: ZooKeeper checks that the topic exists.
@@ -138,7 +138,7 @@ def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) 
 def possible(
     image: ClusterImage, changes: Sequence[Change], knows_topics: bool
 ) -> tuple[list[Change], Conflict | None]:
-    """Returns the changes before the first conflict, and this Conflict or None.
+    """Return the changes before the first conflict, and this Conflict or None.
 
     The changes are as they will be written.
     """
@@ -186,7 +186,7 @@ class StepWriter:
         self._assigned: set[str] = set()
 
     def steps(self, changes: Sequence[Change]) -> Iterator[WriteStep]:
-        """Yields the steps of `changes` in their order.
+        """Yield the steps of `changes` in their order.
 
         A step with topic changes begins with the fence, other steps have none.
         """
@@ -216,7 +216,7 @@ class StepWriter:
             yield step
 
     def _groups(self, change: Change, coming: Sequence[Change]) -> Iterator[list[ZnodeOperation]]:
-        """Yields groups of operations that make `change`; a group must stay in one step.
+        """Yield groups of operations that make `change`; a group must stay in one step.
 
         `coming` are `change` and the changes after it.
         """
@@ -260,7 +260,7 @@ class StepWriter:
     def _states(
         self, topic: str, first: int, states: Iterable[PartitionImage]
     ) -> Iterator[list[ZnodeOperation]]:
-        """Yields operations that create the states of partitions, from number `first` on.
+        """Yield operations that create the states of partitions, from number `first` on.
 
         A new partition has no state znode until the controller elects its leader, so it is left
         out.
@@ -277,7 +277,7 @@ class StepWriter:
     def _altered_state(
         self, change: AlterPartition, coming: Sequence[Change]
     ) -> Iterator[list[ZnodeOperation]]:
-        """Yields the operations that write a partition's new state.
+        """Yield the operations that write a partition's new state.
 
         `coming` has the later changes of the commit: the topic's replicas are in one znode, so they
         are written once, with all changes.
@@ -308,14 +308,14 @@ class StepWriter:
         self._versions.note([noted])
 
     def _assignment(self, topic: TopicImage) -> ZnodeOperation:
-        """Returns the operation that writes a topic's replicas."""
+        """Return the operation that writes a topic's replicas."""
         version = self._versions.topics[topic.name]
         self._note(topic.name, version + 1)
         path = znodes.topic_path(topic.name)
         return self._session.set_data(path, znodes.encode_topic(topic), version)
 
     def _topic_deletion(self, name: str) -> Iterator[list[ZnodeOperation]]:
-        """Yields the groups of operations that delete a topic.
+        """Yield the groups of operations that delete a topic.
 
         Each partition is a group of its own; the last one deletes the topic, its configs and the
         request to delete it.  An interrupted deletion can thus be continued.
@@ -340,7 +340,7 @@ class StepWriter:
         return int(index) < len(states) and states[int(index)].partition_epoch >= 0
 
     def _configured(self, key: ResourceKey, configs: Mapping[str, str]) -> ZnodeOperation:
-        """Returns the operation that creates or replaces the configs of a resource."""
+        """Return the operation that creates or replaces the configs of a resource."""
         path, content = znodes.config_path(key), znodes.encode_configs(configs)
         version = self._versions.configs.get(key)
         self._note(key, 0 if version is None else version + 1)
@@ -349,7 +349,7 @@ class StepWriter:
         return self._session.set_data(path, content, version)
 
     def _feature_change(self, expected_epoch: int, features: FinalizedFeatures) -> ZnodeOperation:
-        """Returns the operation that writes the features.
+        """Return the operation that writes the features.
 
         It creates /feature if the expected epoch is negative: then there is no such znode.
         """
@@ -359,7 +359,7 @@ class StepWriter:
         return self._session.set_data(path, content, expected_epoch)
 
     def _config_change(self, key: ResourceKey, configs: Mapping[str, str]) -> list[ZnodeOperation]:
-        """Returns the operations that write configs and notify all brokers."""
+        """Return the operations that write configs and notify all brokers."""
         group = [self._configured(key, configs)]
         if key[0] == TOPIC_RESOURCE:
             # Only the controller's image has topics; ZooKeeper checks that the topic exists.
@@ -373,7 +373,7 @@ class StepWriter:
         return self._acl_change(change)
 
     def _acl_change(self, change: ChangeAcls) -> list[ZnodeOperation]:
-        """Returns operations that write all entries of the pattern.
+        """Return operations that write all entries of the pattern.
 
         Its znode is deleted if none is left.
         """
@@ -394,7 +394,7 @@ class StepWriter:
         return [write, session.create(acl_znodes.change_path(pattern), notification, SEQUENTIAL)]
 
     def _token_change(self, change: SetToken) -> list[ZnodeOperation]:
-        """Returns operations that write or delete a token, whatever its version.
+        """Return operations that write or delete a token, whatever its version.
 
         Apache Kafka checks no version either.
         """
@@ -414,7 +414,7 @@ def _assignment_of(state: PartitionImage) -> znodes.ReplicaAssignment:
 
 
 def _with_final_assignment(topic: TopicImage, coming: Sequence[Change]) -> TopicImage:
-    """Returns `topic` with the replicas that it has after all `coming` changes.
+    """Return `topic` with the replicas that it has after all `coming` changes.
 
     The topic's znode is written once per commit, not once per partition: with thousands of
     partitions that would be megabytes.

@@ -81,7 +81,7 @@ def broker_path(broker_id: int) -> str:
 
 
 def encode_broker(broker: BrokerImage, timestamp_ms: int, jmx_port: int = -1) -> bytes:
-    """Returns the content of a broker's znode, version 5.
+    """Return the content of a broker's znode, version 5.
 
     It has no broker epoch: the epoch is the zxid that created the znode.
     """
@@ -115,7 +115,7 @@ def _endpoint_text(endpoint: Endpoint) -> str:
 
 
 def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImage:
-    """Returns the broker in a znode of versions 1 to 5.
+    """Return the broker in a znode of versions 1 to 5.
 
     Later versions are decoded too if they only add fields.
     """
@@ -138,7 +138,7 @@ def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImag
 
 
 def _endpoint(text: str, protocols: Mapping[str, str] | None) -> Endpoint:
-    """Returns the endpoint of a listener address, such as "PLAINTEXT://host:9092".
+    """Return the endpoint of a listener address, such as "PLAINTEXT://host:9092".
 
     `protocols` has the security protocol of each listener; None in registrations of old brokers.
     Raises ValueError, LookupError.
@@ -180,7 +180,7 @@ def decode_cluster_id(content: bytes) -> str:
 
 
 def encode_feature(features: FinalizedFeatures) -> bytes:
-    """Returns the content of /feature, version 2.
+    """Return the content of /feature, version 2.
 
     The feature epoch is the version of the znode.  The field `features` stays empty: 3.9 supports
     no feature with ZooKeeper, and its brokers stop when that field names one.  They ignore and keep
@@ -245,7 +245,7 @@ class TopicZnode:
 
 
 def encode_topic(topic: TopicImage) -> bytes:
-    """Returns the content of a topic's znode, version 3."""
+    """Return the content of a topic's znode, version 3."""
     states = tuple(enumerate(topic.partitions))
     return text_of(
         {
@@ -261,7 +261,7 @@ def encode_topic(topic: TopicImage) -> bytes:
 
 
 def decode_topic(content: bytes) -> TopicZnode:
-    """Returns topic id and replica assignments from the content of a topic's znode.
+    """Return topic id and replica assignments from the content of a topic's znode.
 
     The id is None if an old broker created the topic.  Raises an error if the content is damaged.
     """
@@ -278,7 +278,7 @@ def decode_topic(content: bytes) -> TopicZnode:
 
 
 def encode_state(state: PartitionImage) -> bytes:
-    """Returns the content of a partition's state znode, version 1.
+    """Return the content of a partition's state znode, version 1.
 
     The partition epoch is the version of the znode.
     """
@@ -290,7 +290,7 @@ def encode_state(state: PartitionImage) -> bytes:
 
 
 def decode_state(content: bytes, version: int, assignment: ReplicaAssignment) -> PartitionImage:
-    """Returns the state of a partition, with the replicas of `assignment`.
+    """Return the state of a partition, with the replicas of `assignment`.
 
     `version` is the version of the znode, which is the partition epoch.
     """
@@ -309,7 +309,7 @@ def decode_state(content: bytes, version: int, assignment: ReplicaAssignment) ->
 
 
 def new_partition(assignment: ReplicaAssignment) -> PartitionImage:
-    """Returns a partition without a state: no controller has elected a leader yet."""
+    """Return a partition without a state: no controller has elected a leader yet."""
     return PartitionImage(
         leader=NO_LEADER,
         leader_epoch=-1,
@@ -325,7 +325,7 @@ def new_partition(assignment: ReplicaAssignment) -> PartitionImage:
 
 
 def entity_path(key: ResourceKey) -> str:
-    """Returns a resource's path below /config: `topics/T`, `brokers/<default>`, `users/alice`.
+    """Return a resource's path below /config: `topics/T`, `brokers/<default>`, `users/alice`.
 
     Raises LookupError for resource types that have no configs in ZooKeeper.
     """
@@ -337,7 +337,7 @@ def entity_path(key: ResourceKey) -> str:
 
 
 def resource_of(path: str) -> ResourceKey | None:
-    """Returns the resource of a path below /config; None if its type is unknown."""
+    """Return the resource of a path below /config; None if its type is unknown."""
     kind, _, name = path.partition("/")
     if not name or kind not in CONFIG_TYPES:
         return None
@@ -356,7 +356,7 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 
 
 def decode_configs(content: bytes | None) -> dict[str, str]:
-    """Returns the configs in `content`.
+    """Return the configs in `content`.
 
     They are empty if the znode is empty, damaged, or only the parent of others.
     """
@@ -372,7 +372,7 @@ def encode_config_change(key: ResourceKey) -> bytes:
 
 
 def decode_config_change(content: bytes) -> ResourceKey | None:
-    """Returns the resource that a notification names; None if its type is unknown.
+    """Return the resource that a notification names; None if its type is unknown.
 
     Version 1 names a type and a name, later versions a path.
     """
@@ -386,7 +386,7 @@ def decode_config_change(content: bytes) -> ResourceKey | None:
 
 
 def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
-    """Returns the content of /admin/reassign_partitions."""
+    """Return the content of /admin/reassign_partitions."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(ids)}
         for (topic, index), ids in replicas.items()
@@ -395,7 +395,7 @@ def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
 
 
 def decode_reassignments(content: bytes) -> dict[Place, tuple[int, ...]]:
-    """Returns the replicas that are requested for each partition.
+    """Return the replicas that are requested for each partition.
 
     Raises ValueError, TypeError, LookupError.
     """
@@ -435,7 +435,7 @@ def decode_next_producer_id(content: bytes | None) -> int:
 
 
 def _object(content: bytes | None) -> dict[str, Any]:
-    """Returns the JSON object in `content`.  Raises ValueError if there is none."""
+    """Return the JSON object in `content`.  Raises ValueError if there is none."""
     fields = parsed(content)
     if not isinstance(fields, dict):
         raise ValueError(f"{content!r} is not a JSON object")

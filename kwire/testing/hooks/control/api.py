@@ -148,7 +148,7 @@ def _only(asked: HttpRequest, methods: Mapping[str, Callable[[], HttpAnswer]]) -
 
 
 def _read(asked: HttpRequest) -> Any:  # noqa: ANN401 - any JSON
-    """Returns the JSON body of a request.  Raises HttpError: 415 for another content type, 400 for
+    """Return the JSON body of a request.  Raises HttpError: 415 for another content type, 400 for
     a body that is not JSON."""
     # A web page can send other content types to this port without a CORS preflight request.
     if asked.content_type.partition(";")[0].strip() != "application/json":

@@ -90,7 +90,7 @@ class ControlledFiles(Files):
             _inject(action, place)
 
     def _decide(self, call: SystemCall, place: Place | None) -> DiskAction | None:
-        """Returns the fault to inject into a call, or None.  The lock is needed because log files
+        """Return the fault to inject into a call, or None.  The lock is needed because log files
         are also used by other threads."""
         if not self._faults or place is None:
             return None

@@ -99,7 +99,7 @@ class Forks:
         return await self._to_json(fork)
 
     def _check_limits(self, ports: ForkPorts) -> None:
-        """Raises SnapshotError if there are too many forks, or if a fork has one of the ports."""
+        """Raise SnapshotError if there are too many forks, or if a fork has one of the ports."""
         if len(self._forks) >= FORKS_MAX:
             raise SnapshotError(f"there are {FORKS_MAX} forks already: end one first")
         for fork in self._forks.values():
@@ -137,7 +137,7 @@ class Forks:
         return {"forks": [await self._to_json(fork) for fork in list(self._forks.values())]}
 
     async def _to_json(self, fork: RunningFork) -> dict[str, Any]:
-        """Returns a fork as the HTTP API describes it, with the id of its process, or null if that
+        """Return a fork as the HTTP API describes it, with the id of its process, or null if that
         is gone."""
         assert self._forker is not None
         try:

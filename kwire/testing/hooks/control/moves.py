@@ -93,7 +93,7 @@ def _coordinator_partition(broker: Broker, kind: str, name: str) -> tuple[str, i
 
 
 def _partition(image: ClusterImage, topic: str, index: int) -> PartitionImage:
-    """Returns a partition of the metadata image.  Raises CannotMove if it does not exist."""
+    """Return a partition of the metadata image.  Raises CannotMove if it does not exist."""
     topic_image = image.topics.get(topic)
     if topic_image is None or index >= len(topic_image.partitions):
         raise CannotMove(f"there is no {topic}-{index}")

@@ -101,7 +101,7 @@ def _paths() -> dict[str, Any]:
 
 
 def _traces(number: dict[str, Any]) -> dict[str, Any]:
-    """Returns the paths about traces.  `number` is the parameter of a rule's number; these paths
+    """Return the paths about traces.  `number` is the parameter of a rule's number; these paths
     use it under other names."""
     return {
         "/traces": {
@@ -142,7 +142,7 @@ def _with_body(name: str, summary: str, schema: str) -> dict[str, Any]:
 
 
 def _snapshots() -> dict[str, Any]:
-    """Returns the paths that list, take, remove and restore snapshots."""
+    """Return the paths that list, take, remove and restore snapshots."""
     text = {"type": "string"}
     folder = {"name": "folder", "in": "query", "required": False, "schema": text}
     name = {"name": "name", "in": "path", "required": True, "schema": text}
@@ -180,7 +180,7 @@ def _snapshots() -> dict[str, Any]:
 
 
 def _forks() -> dict[str, Any]:
-    """Returns the paths that list, start and end forks of the broker."""
+    """Return the paths that list, start and end forks of the broker."""
     number = {"name": "fork", "in": "path", "required": True, "schema": {"type": "integer"}}
     asked = _content({"$ref": "#/components/schemas/NewFork"})
     fork: dict[str, Any] = {"$ref": "#/components/schemas/Fork"}
@@ -211,7 +211,7 @@ def _forks() -> dict[str, Any]:
 def _operation(
     name: str, summary: str, status: int, schema: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Returns an operation object: `status` is the status on success and `schema` the content of
+    """Return an operation object: `status` is the status on success and `schema` the content of
     that response, or None if it has no body."""
     done: dict[str, Any] = {"description": summary}
     if schema is not None:
@@ -241,7 +241,7 @@ def _any() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """Returns the JSON schemas of the bodies by name; they mirror what `hooks.faults.rules`
+    """Return the JSON schemas of the bodies by name; they mirror what `hooks.faults.rules`
     accepts."""
     text, number, flag = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
     api = {"type": "string", "enum": sorted(API_NAMES.values())}

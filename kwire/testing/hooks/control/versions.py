@@ -142,7 +142,7 @@ class MaxVersions:
         return replace(binding, handle=handle, write=ApiVersionsResponse.WRITERS[0])
 
     def _lowering(self, binding: Binding) -> Binding:
-        """Returns the binding of ApiVersions with its responses limited to the versions that are
+        """Return the binding of ApiVersions with its responses limited to the versions that are
         served."""
         serve = binding.handle
 

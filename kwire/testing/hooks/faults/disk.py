@@ -133,7 +133,7 @@ def _is_of_partition(name: str) -> bool:
 
 
 def _operation(call: SystemCall, folder: str, name: str) -> LogOperation:
-    """Returns the log operation that a system call is part of, which follows from the call and from
+    """Return the log operation that a system call is part of, which follows from the call and from
     the name of the file.  `folder` is the name of the folder that has the file, or empty if `name`
     is itself a folder."""
     if call is SystemCall.FSYNC:

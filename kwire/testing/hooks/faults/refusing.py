@@ -207,7 +207,7 @@ def refusal(api_key: int, api_version: int, request: Message, error: ErrorCode) 
 
 
 def _no_coordinator(request: FindCoordinatorRequest, version: int, error: ErrorCode) -> Message:
-    """Returns a refused FindCoordinator.  From version 4 on, each key has a result (KIP-699)."""
+    """Return a refused FindCoordinator.  From version 4 on, each key has a result (KIP-699)."""
     if version < SEVERAL_KEYS_SINCE:
         return FindCoordinatorResponse(
             error_code=error, error_message=error.name, node_id=-1, port=-1
@@ -220,13 +220,13 @@ def _no_coordinator(request: FindCoordinatorRequest, version: int, error: ErrorC
 
 
 def _no_offsets(request: OffsetFetchRequest, error: ErrorCode) -> Message:
-    """Returns a refused OffsetFetch.  From version 8 on, each group has a result (KIP-709)."""
+    """Return a refused OffsetFetch.  From version 8 on, each group has a result (KIP-709)."""
     groups = [OffsetFetchResponseGroup(each.group_id, [], error) for each in request.groups]
     return OffsetFetchResponse(error_code=error, groups=groups)
 
 
 def _not_added(request: AddPartitionsToTxnRequest, error: ErrorCode) -> Message:
-    """Returns a refused AddPartitionsToTxn.  Up to version 3, each partition has the error."""
+    """Return a refused AddPartitionsToTxn.  Up to version 3, each partition has the error."""
     topics = [
         AddPartitionsToTxnTopicResult(
             topic.name,

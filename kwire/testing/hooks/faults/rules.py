@@ -395,7 +395,7 @@ def api_of(name: object) -> ApiKey:
 
 
 def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN401 - int or `default`
-    """Returns the number in the field `name`, or `default` if the field is missing or null.  Raises
+    """Return the number in the field `name`, or `default` if the field is missing or null.  Raises
     BadRule if it is not an integer from 0 to INT32_MAX."""
     value = said.get(name)
     if value is None:
@@ -406,7 +406,7 @@ def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN
 
 
 def _probability(said: Mapping[str, Any]) -> float:
-    """Returns the probability of a rule, by default 1.  Raises BadRule if it is not from 0 to 1."""
+    """Return the probability of a rule, by default 1.  Raises BadRule if it is not from 0 to 1."""
     value = said.get("probability", 1.0)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
@@ -414,7 +414,7 @@ def _probability(said: Mapping[str, Any]) -> float:
 
 
 def _flag(said: Mapping[str, Any], name: str) -> bool:
-    """Returns a boolean field, by default false.  Raises BadRule if it is another type."""
+    """Return a boolean field, by default false.  Raises BadRule if it is another type."""
     value = said.get(name, False)
     if isinstance(value, bool):
         return value
@@ -422,7 +422,7 @@ def _flag(said: Mapping[str, Any], name: str) -> bool:
 
 
 def _text(said: Mapping[str, Any], name: str) -> str | None:
-    """Returns a text field, or None if it is missing.  Raises BadRule if it is another type."""
+    """Return a text field, or None if it is missing.  Raises BadRule if it is another type."""
     value = said.get(name)
     if value is None or isinstance(value, str):
         return value

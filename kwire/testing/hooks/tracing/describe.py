@@ -61,7 +61,7 @@ def has_secrets(message: Struct) -> bool:
 
 
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field
-    """Returns the value of a field as JSON: error codes by name, record batches without records,
+    """Return the value of a field as JSON: error codes by name, record batches without records,
     UUIDs and other bytes as text."""
     if isinstance(value, Struct):
         return described(value)

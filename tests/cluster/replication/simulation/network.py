@@ -69,7 +69,7 @@ class Network:
         """Requests of lost connections that the other side has not read; its process still runs."""
 
     async def call(self, source: int, target: int, request: Message, version: int) -> Any:  # noqa: ANN401 - any
-        """Raises PeerError."""
+        """Raise PeerError."""
         if target not in self.handlers or (source, target) in self.cut:
             raise PeerError(f"broker {target}", "it cannot be reached")
         call = Call(source, target, request, version)

@@ -141,7 +141,7 @@ class Ensemble:
             link.hear_znode(path or "/")
 
     def znode(self, path: str) -> Znode:
-        """Raises NoNodeError."""
+        """Raise NoNodeError."""
         znode = self.znodes.get(path.rstrip("/"))
         if znode is None:
             raise NoNodeError
