@@ -181,7 +181,7 @@ def test_class_names_are_unique() -> None:
     for source in sources():
         if source.path.startswith(CLASS_FOLDERS):
             for node in source.nodes:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(source.path)
     shared = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert shared.keys() == SHARED_CLASS_NAMES.keys(), shared

@@ -54,7 +54,7 @@ def reader_body(
     With `many`, the function is `(data, pos, end, count) -> (list of structs, pos)`.
     """
     name = module.names.of(struct)
-    reader = _Reader(module, message, struct, version)
+    reader = _ReaderSource(module, message, struct, version)
     source = reader.source
     if not many:
         arguments = reader.read_struct()
@@ -73,7 +73,7 @@ def reader_body(
     return source.text()
 
 
-class _Reader:
+class _ReaderSource:
     def __init__(
         self, module: Module, message: MessageSchema, struct: StructSchema, version: int
     ) -> None:

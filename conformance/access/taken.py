@@ -56,7 +56,7 @@ def play(stage: AccessStage) -> SceneAnswers:
     stage.topics(KEPT_TOPIC, LOST_TOPIC)
     stage.find_coordinators("members", "transaction")
     for version in (*_BY_NAME, *_BY_ID):
-        for step, told in _Session(stage, version).play():
+        for step, told in _AccessSession(stage, version).play():
             yield f"fetch v{version}: {step}", told
     yield from _waiting_fetch(stage)
     yield from _member(stage)
@@ -64,7 +64,7 @@ def play(stage: AccessStage) -> SceneAnswers:
     yield from _transaction(stage)
 
 
-class _Session:
+class _AccessSession:
     """A fetch session of two topics; the right on one of them is revoked for a while."""
 
     def __init__(self, stage: AccessStage, version: int) -> None:

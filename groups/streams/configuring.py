@@ -136,7 +136,7 @@ class TopologyCache:
         self._cache.pop(group_id, None)
 
 
-class _Impossible(Exception):
+class _ImpossibleTopology(Exception):
     """The topology cannot be configured with the topics that exist."""
 
     def __init__(self, code: StatusCode, detail: str) -> None:
@@ -148,7 +148,7 @@ def configure(topology: Topology, partition_count: PartitionCount) -> Configured
     """Configure a topology; a problem with topics is in the result.  Raises InvalidTopology."""
     try:
         return _Configuring(topology, partition_count).configured()
-    except _Impossible as impossible:
+    except _ImpossibleTopology as impossible:
         return ConfiguredTopology(problem=impossible.problem)
 
 
@@ -187,7 +187,7 @@ class _Configuring:
         missing = sorted(name for name in sources if self._existing(name) is None)
         if missing:
             detail = f"Source topics {_named(missing)} are missing."
-            raise _Impossible(StatusCode.MISSING_SOURCE_TOPICS, detail)
+            raise _ImpossibleTopology(StatusCode.MISSING_SOURCE_TOPICS, detail)
 
     def _known(self, topic: str) -> int | None:
         existing = self._existing(topic)
@@ -281,7 +281,7 @@ class _Configuring:
             count = max(internal.values())
         for name in HashTable(string_hash, internal):
             if name in fixed and internal[name] != count:
-                raise _Impossible(
+                raise _ImpossibleTopology(
                     StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
                     f"Number of partitions [{internal[name]}] of repartition topic [{name}] "
                     f"doesn't match number of partitions [{count}] of the source topic.",
@@ -356,7 +356,7 @@ class _Configuring:
         existing, expected = self._existing(name), internal.get(name)
         if existing is None or expected is None or existing == expected.partitions:
             return
-        raise _Impossible(
+        raise _ImpossibleTopology(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
             f"Existing topic {name} has different number of partitions: expected "
             f"{expected.partitions}, found {existing}",
@@ -368,7 +368,7 @@ def _same(named: Mapping[str, int], counts: Mapping[str, int]) -> int:
     first, *others = set(counts.values())
     if others:
         listed = ", ".join(f"{name}={named[name]}" for name in sorted(named))
-        raise _Impossible(
+        raise _ImpossibleTopology(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
             f"Following topics do not have the same number of partitions: [{{{listed}}}]",
         )

@@ -65,18 +65,18 @@ RESOLVED: Final = (
 TAG: Final = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml.SafeLoader):
+class _DocumentLoader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - of its own, not PyYAML's
 
 
 for _name, _pattern, _first in RESOLVED:
-    _Loader.add_implicit_resolver(TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
+    _DocumentLoader.add_implicit_resolver(TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
 
 
 def read(text: str, source: str) -> Document:
     """The parsed text, which messages call `source`.  Raises DeclarationError."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = yaml.compose(text, Loader=_DocumentLoader)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         where = f"{source}, line {mark.line + 1}" if mark else source
@@ -87,13 +87,13 @@ def read(text: str, source: str) -> Document:
         raise DeclarationError(f"{source}: not YAML: {told}") from None
     document = Document(None, source)
     if node is not None:
-        reader = _Reader(source)
+        reader = _DocumentReader(source)
         document.value = reader.value(node, (), ())
         document.lines = reader.lines
     return document
 
 
-class _Reader:
+class _DocumentReader:
     """Converts YAML nodes to plain values, and records their lines."""
 
     def __init__(self, source: str) -> None:

@@ -62,14 +62,14 @@ def replay(
     `on_step` is called every second with the progress.  Ctrl-C, SIGTERM or `stop` end the replay;
     the next call continues it.  Raises PipelineError, also if the target's topics do not fit.
     """
-    run = _Run(spark, options)
+    run = _ReplayRun(spark, options)
     try:
         return run.run(on_step or (lambda step: None), stop or threading.Event())
     finally:
         run.cluster.close()
 
 
-class _Run:
+class _ReplayRun:
     """One call of `replay`."""
 
     def __init__(self, spark: SparkSession, options: Replay) -> None:
@@ -179,7 +179,7 @@ class _Watch:
     """A thread that reports the progress of a run, and cancels the run when `stop` is set."""
 
     def __init__(
-        self, run: _Run, todo: Parts, on_step: Callable[[Step], None], stop: threading.Event
+        self, run: _ReplayRun, todo: Parts, on_step: Callable[[Step], None], stop: threading.Event
     ) -> None:
         """Reports the progress of the parts `todo` to `on_step`, and cancels the Spark job if
         `stop` is set.  The tag marks the job, so that no other job of the session is cancelled."""

@@ -43,7 +43,7 @@ class KeystoreEntry(NamedTuple):
     certificates: tuple[bytes, ...]
 
 
-class _Reader:
+class _KeystoreReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -75,7 +75,7 @@ def read_jks(data: bytes, password: str | None) -> list[KeystoreEntry]:
         expected = hashlib.sha1(_utf_16(password) + _WHITENER + body).digest()
         if not hmac.compare_digest(expected, data[-_DIGEST_BYTES:]):
             raise TlsError("Keystore was tampered with, or password was incorrect")
-    reader = _Reader(body)
+    reader = _KeystoreReader(body)
     if reader.take(4) != MAGIC:
         raise TlsError("Invalid keystore format")
     version = reader.number()
@@ -84,7 +84,7 @@ def read_jks(data: bytes, password: str | None) -> list[KeystoreEntry]:
     return list(_entries(reader, version))
 
 
-def _entries(reader: _Reader, version: int) -> Iterator[KeystoreEntry]:
+def _entries(reader: _KeystoreReader, version: int) -> Iterator[KeystoreEntry]:
     """Yield the entries of the keystore: private keys with their chains, and certificates.
 
     The 8 bytes after the alias are the date of the entry. Raises TlsError.
@@ -102,7 +102,7 @@ def _entries(reader: _Reader, version: int) -> Iterator[KeystoreEntry]:
             raise TlsError(_CUT)
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _certificate(reader: _KeystoreReader, version: int) -> bytes:
     if version == 2:
         reader.text()  # X.509
     return reader.sized()
