@@ -102,6 +102,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 # The first flexible version of each API that has one.
@@ -197,6 +199,8 @@ _FLEXIBLE_SINCE = {
     90: 0,
     91: 0,
     92: 0,
+    93: 0,
+    94: 0,
 }
 _NEVER = 1 << 15  # above all versions
 

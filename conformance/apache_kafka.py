@@ -27,9 +27,14 @@ from kwire.testing.hosting.lifetime import Startable
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import answers
 
-VERSION = "4.3.1"
+VERSION = "4.4.0"
+"""The reference: its node, clients and Streams."""
+TOOLS_VERSION = "4.3.1"
+"""The last version of which all artifacts are published: of 4.4.0, the command line tools, Connect
+and the test jars are not.  It is also the second reference for what 4.4.0 changed."""
 ZOOKEEPER_VERSION = "3.9.2"
 """The last version with clusters on ZooKeeper; its jars include ZooKeeper."""
+TOOLS_PACKAGES = ("org.apache.kafka.tools.", "org.apache.kafka.connect.")
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
 LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -73,17 +78,29 @@ class ApacheKafkaError(RuntimeError):
     """Apache Kafka could not be downloaded or started; the message ends with its output."""
 
 
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, which compare as versions do."""
+    return tuple(int(number) for number in version.split("."))
+
+
+def version_of(class_name: str) -> str:
+    """Return the newest version whose jars have a class of Apache Kafka."""
+    of_tools = class_name in resident.TOOLS or class_name.startswith(TOOLS_PACKAGES)
+    return TOOLS_VERSION if of_tools else VERSION
+
+
 def _artifacts(version: str) -> list[tuple[str, str, str, str]]:
     """(group, artifact, version, classifier) of the artifacts that, with dependencies, are needed.
 
     Kafka 4 leaves the choice of a logging backend to its distribution; 3.x depends on reload4j.
     """
     kafka = "org.apache.kafka"
-    names = ["kafka_2.13", "kafka-tools", "kafka-streams"]
-    names += ["connect-runtime", "connect-file", "connect-mirror"]
-    chosen = [(kafka, name, version, "") for name in names]
-    chosen += [(kafka, name, version, "test") for name in ("kafka-clients", "kafka-streams")]
-    if int(version.split(".")[0]) >= 4:
+    chosen = [(kafka, name, version, "") for name in ("kafka_2.13", "kafka-streams")]
+    if release(version) <= release(TOOLS_VERSION):
+        names = ["kafka-tools", "connect-runtime", "connect-file", "connect-mirror"]
+        chosen += [(kafka, name, version, "") for name in names]
+        chosen += [(kafka, name, version, "test") for name in ("kafka-clients", "kafka-streams")]
+    if release(version) >= (4,):
         log4j = "org.apache.logging.log4j"
         names = ["log4j-core", "log4j-slf4j-impl", "log4j-1.2-api"]
         chosen += [(log4j, name, LOG4J_VERSION, "") for name in names]
@@ -164,7 +181,7 @@ def _download(version: str, target: Path) -> None:
 
 def _logging(version: str) -> str:
     """Return the option that sends Apache Kafka's logging to stderr; stdout is a tool's result."""
-    if int(version.split(".")[0]) >= 4:
+    if release(version) >= (4,):
         return f"-Dlog4j2.configurationFile={_write_cached_file('log4j2.xml', LOG4J_XML)}"
     return (
         f"-Dlog4j.configuration=file:{_write_cached_file('log4j.properties', RELOAD4J_PROPERTIES)}"
@@ -189,12 +206,16 @@ def command(
     class_name: str,
     arguments: Sequence[str | Path] = (),
     *,
-    version: str = VERSION,
+    version: str | None = None,
     jvm: Sequence[str] = QUICK_JVM,
     log_level: str = "WARN",
     plugins: Sequence[Path] = (),
 ) -> list[str]:
-    """Return the command line that runs `class_name` with the jars of `version` and `plugins`."""
+    """Return the command line that runs `class_name` with the jars of `version` and `plugins`.
+
+    Without a version, the jars are those of `version_of`.
+    """
+    version = version or version_of(class_name)
     archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
     return [
         str(java.executable()),
@@ -215,13 +236,16 @@ def run(
     *,
     stdin: str = "",
     timeout_s: float = 600,
-    version: str = VERSION,
+    version: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one Java class to its end; stdout and stderr are captured, and no status is an error.
 
-    Short tools share a Java machine (see `resident`).
+    Short tools share a Java machine (see `resident`), which needs the jars of a version with all
+    tools.  Without a version, the jars are those of `version_of`.
     """
-    if class_name in resident.TOOLS and resident.JVM_OPTIONS not in os.environ:
+    version = version or version_of(class_name)
+    may_share = release(version) <= release(TOOLS_VERSION) and class_name in resident.TOOLS
+    if may_share and resident.JVM_OPTIONS not in os.environ:
         machine = resident.server(
             version, libs(version), cache_dir(), partial(command, version=version)
         )
@@ -437,12 +461,12 @@ class ZooKeeperBroker(ApacheKafka):
         os.kill(self.pid, signal.SIGCONT)
 
 
-def archive_classes() -> None:
+def archive_classes(version: str = VERSION) -> None:
     """Make the class data archive (class_archive), so that later starts take half the time.
 
     This starts and stops a node once; it does nothing while another process makes the archive.
     """
-    jars = libs()
+    jars = libs(version)
     with open(class_archive.path(jars).with_suffix(".lock"), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -453,7 +477,7 @@ def archive_classes() -> None:
         with tempfile.TemporaryDirectory(dir=jars.parent, prefix="archive.new-") as folder:
             written = Path(folder, "classes.jsa")
             jvm = (*QUICK_JVM, *class_archive.writing(written))
-            with ApacheKafka(Path(folder, "node"), jvm=jvm):
+            with ApacheKafka(Path(folder, "node"), version=version, jvm=jvm):
                 pass
             class_archive.keep(written, jars)
 

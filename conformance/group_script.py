@@ -270,13 +270,15 @@ class GroupScript:
                 )
                 for index, (offset, _, metadata) in parsed
             ]
-            topics.append(TxnOffsetCommitRequestTopic(topic, txn_partitions))
+            topics.append(TxnOffsetCommitRequestTopic(topic, partitions=txn_partitions))
         request = TxnOffsetCommitRequest(
             transactional_id=f"{self._group_id}-of-{name}",
             group_id=arguments.get("group", self._group_id),
             producer_id=int(arguments.get("producer", 7)),
             producer_epoch=0,
-            generation_id=int(arguments.get("gen", self._client(name).generation_id)),
+            generation_id_or_member_epoch=int(
+                arguments.get("gen", self._client(name).generation_id)
+            ),
             member_id=self._id_of(name, arguments),
             group_instance_id=arguments.get("instance"),
             topics=topics,

@@ -20,6 +20,7 @@ import pytest
 
 from kwire.conformance import java, telemetry_receiver
 from kwire.conformance.apache_kafka import (
+    TOOLS_VERSION,
     VERSION,
     ZOOKEEPER_VERSION,
     ApacheKafka,
@@ -36,7 +37,7 @@ POLL_S = 0.1
 OTHERS_S = 3600.0
 """Time for which the worker that started the node waits for the other workers' tests."""
 
-NEED_JAVA = {"apache_kafka_libs", "zookeeper_libs", "zookeeper"}
+NEED_JAVA = {"apache_kafka_libs", "apache_kafka_tools", "zookeeper_libs", "zookeeper"}
 """Fixtures that run Java or use something that does."""
 
 
@@ -97,6 +98,14 @@ def apache_kafka_libs() -> Path:
     """The folder of Apache Kafka's jars, with a class data archive for quick starts."""
     jars = libs_or_skip()
     archive_classes()
+    return jars
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_tools() -> Path:
+    """The folder of jars with Apache Kafka's command line tools, with a class data archive."""
+    jars = libs_or_skip(TOOLS_VERSION)
+    archive_classes(TOOLS_VERSION)
     return jars
 
 
@@ -195,7 +204,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def java_class(apache_kafka_libs: Path) -> JavaClass:
+def java_class(apache_kafka_tools: Path) -> JavaClass:
     """Runs a class of Apache Kafka: java_class(name, arguments, stdin=..., timeout_s=...)."""
     return run
 

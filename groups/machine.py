@@ -216,7 +216,7 @@ class GroupMachine:
         if group is not None:
             error = group.check_transactional_commit(request, self._topic_id)
         else:
-            simple = request.generation_id < 0
+            simple = request.generation_id_or_member_epoch < 0
             error = ErrorCode.NONE if simple else ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
             return GroupEffects.reply(ticket, txn_offsets.commit_error(request, error))

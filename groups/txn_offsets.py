@@ -31,7 +31,7 @@ def commit(
             answers.append(TxnOffsetCommitResponsePartition(index, 0))
             key = OffsetCommitKey(request.group_id, topic.name, index)
             records.append(record_of(key, partition, now_ms))
-        topics.append(TxnOffsetCommitResponseTopic(topic.name, answers))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions=answers))
     return records, TxnOffsetCommitResponse(topics=topics)
 
 
@@ -41,7 +41,7 @@ def commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffset
         topics=[
             TxnOffsetCommitResponseTopic(
                 topic.name,
-                [
+                partitions=[
                     TxnOffsetCommitResponsePartition(partition.partition_index, error)
                     for partition in topic.partitions
                 ],

@@ -252,6 +252,8 @@ MODULES = {
     "StreamsGroupTargetAssignmentMemberValue": "coordinator.streams_group_target_assignment_member",
     "StreamsGroupTargetAssignmentMetadataKey": "coordinator.streams_group_target_assignment_metadata",
     "StreamsGroupTargetAssignmentMetadataValue": "coordinator.streams_group_target_assignment_metadata",
+    "StreamsGroupTopologyDescriptionUpdateRequest": "streams_group_topology_description_update",
+    "StreamsGroupTopologyDescriptionUpdateResponse": "streams_group_topology_description_update",
     "StreamsGroupTopologyKey": "coordinator.streams_group_topology",
     "StreamsGroupTopologyValue": "coordinator.streams_group_topology",
     "SyncGroupRequest": "sync_group",
@@ -263,6 +265,8 @@ MODULES = {
     "TxnOffsetCommitResponse": "txn_offset_commit",
     "UnregisterBrokerRequest": "unregister_broker",
     "UnregisterBrokerResponse": "unregister_broker",
+    "UnregisterControllerRequest": "unregister_controller",
+    "UnregisterControllerResponse": "unregister_controller",
     "UpdateFeaturesRequest": "update_features",
     "UpdateFeaturesResponse": "update_features",
     "UpdateMetadataRequest": "update_metadata",
@@ -373,6 +377,8 @@ API_NAMES = {
     90: "DescribeShareGroupOffsets",
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
+    93: "StreamsGroupTopologyDescriptionUpdate",
+    94: "UnregisterController",
 }
 """Kafka's name of each API: the names of its messages without Request and Response."""
 

@@ -48,15 +48,17 @@ _pack_q = Layout(">q").pack
 
 @dataclass(slots=True, eq=False, repr=False)
 class ApiVersionsRequest(Message):
-    """Request: API key 18, versions 0-4, flexible from 3."""
+    """Request: API key 18, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int | None] = 18
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 4
+    MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
 
-    client_software_name: str = ""  # string, versions 3-4
-    client_software_version: str = ""  # string, versions 3-4
+    client_software_name: str = ""  # string, versions 3-5
+    client_software_version: str = ""  # string, versions 3-5
+    cluster_id: str | None = None  # string, versions 5
+    node_id: int = -1  # int32, versions 5
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -72,38 +74,38 @@ class ApiVersion(Struct):
 class SupportedFeatureKey(Struct):
     """Part of ApiVersionsResponse."""
 
-    name: str = ""  # string, versions 3-4
-    min_version: int = 0  # int16, versions 3-4
-    max_version: int = 0  # int16, versions 3-4
+    name: str = ""  # string, versions 3-5
+    min_version: int = 0  # int16, versions 3-5
+    max_version: int = 0  # int16, versions 3-5
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class FinalizedFeatureKey(Struct):
     """Part of ApiVersionsResponse."""
 
-    name: str = ""  # string, versions 3-4
-    max_version_level: int = 0  # int16, versions 3-4
-    min_version_level: int = 0  # int16, versions 3-4
+    name: str = ""  # string, versions 3-5
+    max_version_level: int = 0  # int16, versions 3-5
+    min_version_level: int = 0  # int16, versions 3-5
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ApiVersionsResponse(Message):
-    """Response: API key 18, versions 0-4, flexible from 3."""
+    """Response: API key 18, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int | None] = 18
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 4
+    MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
 
     error_code: int = 0  # int16
     api_keys: list[ApiVersion] = field(default_factory=list)  # []ApiVersion
-    throttle_time_ms: int = 0  # int32, versions 1-4
-    # []SupportedFeatureKey, versions 3-4, tag 0
+    throttle_time_ms: int = 0  # int32, versions 1-5
+    # []SupportedFeatureKey, versions 3-5, tag 0
     supported_features: list[SupportedFeatureKey] = field(default_factory=list)
-    finalized_features_epoch: int = -1  # int64, versions 3-4, tag 1
-    # []FinalizedFeatureKey, versions 3-4, tag 2
+    finalized_features_epoch: int = -1  # int64, versions 3-5, tag 1
+    # []FinalizedFeatureKey, versions 3-5, tag 2
     finalized_features: list[FinalizedFeatureKey] = field(default_factory=list)
-    zk_migration_ready: bool = False  # bool, versions 3-4, tag 3
+    zk_migration_ready: bool = False  # bool, versions 3-5, tag 3
 
 
 def _read_api_versions_request_v0(
@@ -140,6 +142,47 @@ def _read_api_versions_request_v3(
     return ApiVersionsRequest(client_software_name, client_software_version), pos
 
 
+def _read_api_versions_request_v5(
+    data: Buffer, pos: int, end: int
+) -> tuple[ApiVersionsRequest, int]:
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("ApiVersionsRequest.client_software_name", n - 1, end - pos)
+    client_software_name = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("ApiVersionsRequest.client_software_version", n - 1, end - pos)
+    client_software_version = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    cluster_id: str | None = None
+    if n:
+        stop = pos + n - 1
+        if stop > end:
+            raise bad_length("ApiVersionsRequest.cluster_id", n - 1, end - pos)
+        cluster_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+    node_id, tags = _unpack_iB(data, pos)
+    pos += 5
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return ApiVersionsRequest(
+        client_software_name, client_software_version, cluster_id, node_id,
+    ), pos
+
+
 def _write_api_versions_request_v0(out: Frame, item: ApiVersionsRequest) -> None:
     pass
 
@@ -160,6 +203,34 @@ def _write_api_versions_request_v3(out: Frame, item: ApiVersionsRequest) -> None
         put_string_length(out, n)
     out += value
     out.append(0)
+
+
+def _write_api_versions_request_v5(out: Frame, item: ApiVersionsRequest) -> None:
+    value = item.client_software_name.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    value = item.client_software_version.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    if item.cluster_id is None:
+        out.append(0)
+    else:
+        value = item.cluster_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+    out += _pack_ix(item.node_id)
 
 
 def _read_list_api_version_v0(
@@ -405,6 +476,7 @@ ApiVersionsRequest.READERS = {
     2: _read_api_versions_request_v0,
     3: _read_api_versions_request_v3,
     4: _read_api_versions_request_v3,
+    5: _read_api_versions_request_v5,
 }
 ApiVersionsRequest.WRITERS = {
     0: _write_api_versions_request_v0,
@@ -412,6 +484,7 @@ ApiVersionsRequest.WRITERS = {
     2: _write_api_versions_request_v0,
     3: _write_api_versions_request_v3,
     4: _write_api_versions_request_v3,
+    5: _write_api_versions_request_v5,
 }
 
 ApiVersionsResponse.READERS = {
@@ -420,6 +493,7 @@ ApiVersionsResponse.READERS = {
     2: _read_api_versions_response_v1,
     3: _read_api_versions_response_v3,
     4: _read_api_versions_response_v3,
+    5: _read_api_versions_response_v3,
 }
 ApiVersionsResponse.WRITERS = {
     0: _write_api_versions_response_v0,
@@ -427,4 +501,5 @@ ApiVersionsResponse.WRITERS = {
     2: _write_api_versions_response_v1,
     3: _write_api_versions_response_v3,
     4: _write_api_versions_response_v3,
+    5: _write_api_versions_response_v3,
 }

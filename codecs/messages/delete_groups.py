@@ -39,11 +39,11 @@ _pack_ii = Layout(">ii").pack
 
 @dataclass(slots=True, eq=False, repr=False)
 class DeleteGroupsRequest(Message):
-    """Request: API key 42, versions 0-2, flexible from 2."""
+    """Request: API key 42, versions 0-3, flexible from 2."""
 
     API_KEY: ClassVar[int | None] = 42
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 2
+    MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
 
     groups_names: list[str] = field(default_factory=list)  # []string
@@ -55,15 +55,16 @@ class DeletableGroupResult(Struct):
 
     group_id: str = ""  # string
     error_code: int = 0  # int16
+    error_message: str | None = None  # string, versions 3
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class DeleteGroupsResponse(Message):
-    """Response: API key 42, versions 0-2, flexible from 2."""
+    """Response: API key 42, versions 0-3, flexible from 2."""
 
     API_KEY: ClassVar[int | None] = 42
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 2
+    MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
 
     throttle_time_ms: int = 0  # int32
@@ -177,6 +178,56 @@ def _read_delete_groups_response_v2(
     return DeleteGroupsResponse(throttle_time_ms, results), pos
 
 
+def _read_list_deletable_group_result_v3(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[DeletableGroupResult], int]:
+    if not 0 <= count * 5 <= end - pos:
+        raise bad_count("DeletableGroupResult", count, end - pos)
+    items: list[DeletableGroupResult] = []
+    for _ in range(count):
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        stop = pos + n - 1
+        if not pos <= stop <= end:
+            raise bad_length("DeletableGroupResult.group_id", n - 1, end - pos)
+        group_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+        error_code, n = _unpack_hB(data, pos)
+        pos += 3
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        error_message: str | None = None
+        if n:
+            stop = pos + n - 1
+            if stop > end:
+                raise bad_length("DeletableGroupResult.error_message", n - 1, end - pos)
+            error_message = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+            pos = stop
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(DeletableGroupResult(group_id, error_code, error_message))
+    return items, pos
+
+
+def _read_delete_groups_response_v3(
+    data: Buffer, pos: int, end: int
+) -> tuple[DeleteGroupsResponse, int]:
+    throttle_time_ms, n = _unpack_iB(data, pos)
+    pos += 5
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    results, pos = _read_list_deletable_group_result_v3(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return DeleteGroupsResponse(throttle_time_ms, results), pos
+
+
 def _write_list_deletable_group_result_v0(out: Frame, items: list[DeletableGroupResult]) -> None:
     for item in items:
         value = item.group_id.encode()
@@ -213,24 +264,62 @@ def _write_delete_groups_response_v2(out: Frame, item: DeleteGroupsResponse) -> 
     out.append(0)
 
 
+def _write_list_deletable_group_result_v3(out: Frame, items: list[DeletableGroupResult]) -> None:
+    for item in items:
+        value = item.group_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+        out += _pack_h(item.error_code)
+        if item.error_message is None:
+            out.append(0)
+        else:
+            value = item.error_message.encode()
+            n = len(value) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                put_string_length(out, n)
+            out += value
+        out.append(0)
+
+
+def _write_delete_groups_response_v3(out: Frame, item: DeleteGroupsResponse) -> None:
+    out += _pack_i(item.throttle_time_ms)
+    n = len(item.results) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_deletable_group_result_v3(out, item.results)
+    out.append(0)
+
+
 DeleteGroupsRequest.READERS = {
     0: _read_delete_groups_request_v0,
     1: _read_delete_groups_request_v0,
     2: _read_delete_groups_request_v2,
+    3: _read_delete_groups_request_v2,
 }
 DeleteGroupsRequest.WRITERS = {
     0: _write_delete_groups_request_v0,
     1: _write_delete_groups_request_v0,
     2: _write_delete_groups_request_v2,
+    3: _write_delete_groups_request_v2,
 }
 
 DeleteGroupsResponse.READERS = {
     0: _read_delete_groups_response_v0,
     1: _read_delete_groups_response_v0,
     2: _read_delete_groups_response_v2,
+    3: _read_delete_groups_response_v3,
 }
 DeleteGroupsResponse.WRITERS = {
     0: _write_delete_groups_response_v0,
     1: _write_delete_groups_response_v0,
     2: _write_delete_groups_response_v2,
+    3: _write_delete_groups_response_v3,
 }

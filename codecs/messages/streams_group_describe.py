@@ -22,20 +22,26 @@ from kwire.codecs.primitives import (
     put_varint,
     read_compact_strings,
     read_int32s,
+    refuse,
     skip_tags,
     string_length_tail,
 )
 
+_unpack_ttB = Layout(">??B").unpack_from
 _unpack_tB = Layout(">?B").unpack_from
 _unpack_HB = Layout(">HB").unpack_from
 _unpack_b = Layout(">b").unpack_from
+_unpack_bB = Layout(">bB").unpack_from
 _unpack_hB = Layout(">hB").unpack_from
 _unpack_iB = Layout(">iB").unpack_from
+_unpack_ib = Layout(">ib").unpack_from
 _unpack_ihB = Layout(">ihB").unpack_from
 _unpack_iib = Layout(">iib").unpack_from
 _unpack_iqB = Layout(">iqB").unpack_from
+_pack_ttx = Layout(">??x").pack
 _pack_tx = Layout(">?x").pack
 _pack_Hx = Layout(">Hx").pack
+_pack_b = Layout(">b").pack
 _pack_h = Layout(">h").pack
 _pack_i = Layout(">i").pack
 _pack_ih = Layout(">ih").pack
@@ -46,15 +52,16 @@ _pack_ix = Layout(">ix").pack
 
 @dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupDescribeRequest(Message):
-    """Request: API key 89, versions 0, flexible from 0."""
+    """Request: API key 89, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int | None] = 89
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
 
     group_ids: list[str] = field(default_factory=list)  # []string
     include_authorized_operations: bool = False  # bool
+    include_topology_description: bool = False  # bool, versions 1
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -150,6 +157,46 @@ class Member(Struct):
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class TopologyDescriptionNode(Struct):
+    """Part of StreamsGroupDescribeResponse."""
+
+    name: str = ""  # string
+    node_type: int = 0  # int8
+    source_topics: list[str] = field(default_factory=list)  # []string
+    sink_topic: str | None = None  # string
+    stores: list[str] = field(default_factory=list)  # []string
+    successors: list[str] = field(default_factory=list)  # []string
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TopologyDescriptionSubtopology(Struct):
+    """Part of StreamsGroupDescribeResponse."""
+
+    subtopology_id: str = ""  # string
+    nodes: list[TopologyDescriptionNode] = field(default_factory=list)  # []TopologyDescriptionNode
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TopologyDescriptionGlobalStore(Struct):
+    """Part of StreamsGroupDescribeResponse."""
+
+    # TopologyDescriptionNode
+    source: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
+    # TopologyDescriptionNode
+    processor: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TopologyDescription(Struct):
+    """Part of StreamsGroupDescribeResponse."""
+
+    # []TopologyDescriptionSubtopology
+    subtopologies: list[TopologyDescriptionSubtopology] = field(default_factory=list)
+    # []TopologyDescriptionGlobalStore
+    global_stores: list[TopologyDescriptionGlobalStore] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedGroup(Struct):
     """Part of StreamsGroupDescribeResponse."""
 
@@ -162,15 +209,18 @@ class DescribedGroup(Struct):
     topology: Topology | None = None  # Topology
     members: list[Member] = field(default_factory=list)  # []Member
     authorized_operations: int = -2147483648  # int32
+    topology_description: TopologyDescription | None = None  # TopologyDescription, versions 1
+    topology_description_status: int = 0  # int8, versions 1
+    assignor_name: str | None = None  # string, versions 1
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupDescribeResponse(Message):
-    """Response: API key 89, versions 0, flexible from 0."""
+    """Response: API key 89, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int | None] = 89
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
 
     throttle_time_ms: int = 0  # int32
@@ -192,7 +242,26 @@ def _read_streams_group_describe_request_v0(
     return StreamsGroupDescribeRequest(group_ids, include_authorized_operations), pos
 
 
+def _read_streams_group_describe_request_v1(
+    data: Buffer, pos: int, end: int
+) -> tuple[StreamsGroupDescribeRequest, int]:
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    group_ids, pos = read_compact_strings(data, pos, end, n - 1)
+    include_authorized_operations, include_topology_description, tags = _unpack_ttB(data, pos)
+    pos += 3
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return StreamsGroupDescribeRequest(
+        group_ids, include_authorized_operations, include_topology_description,
+    ), pos
+
+
 def _write_streams_group_describe_request_v0(out: Frame, item: StreamsGroupDescribeRequest) -> None:
+    if item.include_topology_description:
+        raise refuse("StreamsGroupDescribeRequest.include_topology_description")
     n = len(item.group_ids) + 1
     if n < 128:
         out.append(n)
@@ -200,6 +269,16 @@ def _write_streams_group_describe_request_v0(out: Frame, item: StreamsGroupDescr
         put_varint(out, n)
     put_compact_strings(out, item.group_ids)
     out += _pack_tx(item.include_authorized_operations)
+
+
+def _write_streams_group_describe_request_v1(out: Frame, item: StreamsGroupDescribeRequest) -> None:
+    n = len(item.group_ids) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    put_compact_strings(out, item.group_ids)
+    out += _pack_ttx(item.include_authorized_operations, item.include_topology_description)
 
 
 def _read_list_key_value_v0(
@@ -588,6 +667,260 @@ def _read_streams_group_describe_response_v0(
     return StreamsGroupDescribeResponse(throttle_time_ms, groups), pos
 
 
+def _read_list_topology_description_node_v1(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[TopologyDescriptionNode], int]:
+    if not 0 <= count * 7 <= end - pos:
+        raise bad_count("TopologyDescriptionNode", count, end - pos)
+    items: list[TopologyDescriptionNode] = []
+    for _ in range(count):
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        stop = pos + n - 1
+        if not pos <= stop <= end:
+            raise bad_length("TopologyDescriptionNode.name", n - 1, end - pos)
+        name = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+        node_type, n = _unpack_bB(data, pos)
+        pos += 2
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        source_topics, pos = read_compact_strings(data, pos, end, n - 1)
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        sink_topic: str | None = None
+        if n:
+            stop = pos + n - 1
+            if stop > end:
+                raise bad_length("TopologyDescriptionNode.sink_topic", n - 1, end - pos)
+            sink_topic = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+            pos = stop
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        stores, pos = read_compact_strings(data, pos, end, n - 1)
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        successors, pos = read_compact_strings(data, pos, end, n - 1)
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(TopologyDescriptionNode(
+            name, node_type, source_topics, sink_topic, stores, successors,
+        ))
+    return items, pos
+
+
+def _read_list_topology_description_subtopology_v1(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[TopologyDescriptionSubtopology], int]:
+    if not 0 <= count * 3 <= end - pos:
+        raise bad_count("TopologyDescriptionSubtopology", count, end - pos)
+    items: list[TopologyDescriptionSubtopology] = []
+    for _ in range(count):
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        stop = pos + n - 1
+        if not pos <= stop <= end:
+            raise bad_length("TopologyDescriptionSubtopology.subtopology_id", n - 1, end - pos)
+        subtopology_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        nodes, pos = _read_list_topology_description_node_v1(data, pos, end, n - 1)
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(TopologyDescriptionSubtopology(subtopology_id, nodes))
+    return items, pos
+
+
+def _read_topology_description_node_v1(
+    data: Buffer, pos: int, end: int
+) -> tuple[TopologyDescriptionNode, int]:
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("TopologyDescriptionNode.name", n - 1, end - pos)
+    name = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    node_type, n = _unpack_bB(data, pos)
+    pos += 2
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    source_topics, pos = read_compact_strings(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    sink_topic: str | None = None
+    if n:
+        stop = pos + n - 1
+        if stop > end:
+            raise bad_length("TopologyDescriptionNode.sink_topic", n - 1, end - pos)
+        sink_topic = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    stores, pos = read_compact_strings(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    successors, pos = read_compact_strings(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return TopologyDescriptionNode(
+        name, node_type, source_topics, sink_topic, stores, successors,
+    ), pos
+
+
+def _read_list_topology_description_global_store_v1(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[TopologyDescriptionGlobalStore], int]:
+    if not 0 <= count * 15 <= end - pos:
+        raise bad_count("TopologyDescriptionGlobalStore", count, end - pos)
+    items: list[TopologyDescriptionGlobalStore] = []
+    for _ in range(count):
+        source, pos = _read_topology_description_node_v1(data, pos, end)
+        processor, pos = _read_topology_description_node_v1(data, pos, end)
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(TopologyDescriptionGlobalStore(source, processor))
+    return items, pos
+
+
+def _read_topology_description_v1(
+    data: Buffer, pos: int, end: int
+) -> tuple[TopologyDescription, int]:
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    subtopologies, pos = _read_list_topology_description_subtopology_v1(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    global_stores, pos = _read_list_topology_description_global_store_v1(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return TopologyDescription(subtopologies, global_stores), pos
+
+
+def _read_list_described_group_v1(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[DescribedGroup], int]:
+    if not 0 <= count * 23 <= end - pos:
+        raise bad_count("DescribedGroup", count, end - pos)
+    items: list[DescribedGroup] = []
+    for _ in range(count):
+        error_code, n = _unpack_hB(data, pos)
+        pos += 3
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        error_message: str | None = None
+        if n:
+            stop = pos + n - 1
+            if stop > end:
+                raise bad_length("DescribedGroup.error_message", n - 1, end - pos)
+            error_message = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+            pos = stop
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        stop = pos + n - 1
+        if not pos <= stop <= end:
+            raise bad_length("DescribedGroup.group_id", n - 1, end - pos)
+        group_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        stop = pos + n - 1
+        if not pos <= stop <= end:
+            raise bad_length("DescribedGroup.group_state", n - 1, end - pos)
+        group_state = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+        group_epoch, assignment_epoch, n = _unpack_iib(data, pos)
+        pos += 9
+        topology: Topology | None = None
+        if n >= 0:
+            topology, pos = _read_topology_v0(data, pos, end)
+        n = data[pos]
+        pos += 1
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        members, pos = _read_list_member_v0(data, pos, end, n - 1)
+        authorized_operations, n = _unpack_ib(data, pos)
+        pos += 5
+        topology_description: TopologyDescription | None = None
+        if n >= 0:
+            topology_description, pos = _read_topology_description_v1(data, pos, end)
+        topology_description_status, n = _unpack_bB(data, pos)
+        pos += 2
+        if n > 127:
+            n, pos = string_length_tail(data, pos, n)
+        assignor_name: str | None = None
+        if n:
+            stop = pos + n - 1
+            if stop > end:
+                raise bad_length("DescribedGroup.assignor_name", n - 1, end - pos)
+            assignor_name = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+            pos = stop
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch,
+            topology, members, authorized_operations, topology_description,
+            topology_description_status, assignor_name,
+        ))
+    return items, pos
+
+
+def _read_streams_group_describe_response_v1(
+    data: Buffer, pos: int, end: int
+) -> tuple[StreamsGroupDescribeResponse, int]:
+    throttle_time_ms, n = _unpack_iB(data, pos)
+    pos += 5
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    groups, pos = _read_list_described_group_v1(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return StreamsGroupDescribeResponse(throttle_time_ms, groups), pos
+
+
 def _write_list_key_value_v0(out: Frame, items: list[KeyValue]) -> None:
     for item in items:
         value = item.key.encode()
@@ -821,6 +1154,10 @@ def _write_list_member_v0(out: Frame, items: list[Member]) -> None:
 
 def _write_list_described_group_v0(out: Frame, items: list[DescribedGroup]) -> None:
     for item in items:
+        if item.topology_description is not None:
+            raise refuse("DescribedGroup.topology_description")
+        if item.topology_description_status:
+            raise refuse("DescribedGroup.topology_description_status")
         out += _pack_h(item.error_code)
         if item.error_message is None:
             out.append(0)
@@ -874,16 +1211,220 @@ def _write_streams_group_describe_response_v0(
     out.append(0)
 
 
+def _write_list_topology_description_node_v1(
+    out: Frame, items: list[TopologyDescriptionNode]
+) -> None:
+    for item in items:
+        value = item.name.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+        out += _pack_b(item.node_type)
+        n = len(item.source_topics) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        put_compact_strings(out, item.source_topics)
+        if item.sink_topic is None:
+            out.append(0)
+        else:
+            value = item.sink_topic.encode()
+            n = len(value) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                put_string_length(out, n)
+            out += value
+        n = len(item.stores) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        put_compact_strings(out, item.stores)
+        n = len(item.successors) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        put_compact_strings(out, item.successors)
+        out.append(0)
+
+
+def _write_list_topology_description_subtopology_v1(
+    out: Frame, items: list[TopologyDescriptionSubtopology]
+) -> None:
+    for item in items:
+        value = item.subtopology_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+        n = len(item.nodes) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_topology_description_node_v1(out, item.nodes)
+        out.append(0)
+
+
+def _write_topology_description_node_v1(out: Frame, item: TopologyDescriptionNode) -> None:
+    value = item.name.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    out += _pack_b(item.node_type)
+    n = len(item.source_topics) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    put_compact_strings(out, item.source_topics)
+    if item.sink_topic is None:
+        out.append(0)
+    else:
+        value = item.sink_topic.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+    n = len(item.stores) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    put_compact_strings(out, item.stores)
+    n = len(item.successors) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    put_compact_strings(out, item.successors)
+    out.append(0)
+
+
+def _write_list_topology_description_global_store_v1(
+    out: Frame, items: list[TopologyDescriptionGlobalStore]
+) -> None:
+    for item in items:
+        _write_topology_description_node_v1(out, item.source)
+        _write_topology_description_node_v1(out, item.processor)
+        out.append(0)
+
+
+def _write_topology_description_v1(out: Frame, item: TopologyDescription) -> None:
+    n = len(item.subtopologies) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_topology_description_subtopology_v1(out, item.subtopologies)
+    n = len(item.global_stores) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_topology_description_global_store_v1(out, item.global_stores)
+    out.append(0)
+
+
+def _write_list_described_group_v1(out: Frame, items: list[DescribedGroup]) -> None:
+    for item in items:
+        out += _pack_h(item.error_code)
+        if item.error_message is None:
+            out.append(0)
+        else:
+            value = item.error_message.encode()
+            n = len(value) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                put_string_length(out, n)
+            out += value
+        value = item.group_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+        value = item.group_state.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+        out += _pack_ii(item.group_epoch, item.assignment_epoch)
+        if item.topology is None:
+            out.append(255)
+        else:
+            out.append(1)
+            _write_topology_v0(out, item.topology)
+        n = len(item.members) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_member_v0(out, item.members)
+        out += _pack_i(item.authorized_operations)
+        if item.topology_description is None:
+            out.append(255)
+        else:
+            out.append(1)
+            _write_topology_description_v1(out, item.topology_description)
+        out += _pack_b(item.topology_description_status)
+        if item.assignor_name is None:
+            out.append(0)
+        else:
+            value = item.assignor_name.encode()
+            n = len(value) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                put_string_length(out, n)
+            out += value
+        out.append(0)
+
+
+def _write_streams_group_describe_response_v1(
+    out: Frame, item: StreamsGroupDescribeResponse
+) -> None:
+    out += _pack_i(item.throttle_time_ms)
+    n = len(item.groups) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_described_group_v1(out, item.groups)
+    out.append(0)
+
+
 StreamsGroupDescribeRequest.READERS = {
     0: _read_streams_group_describe_request_v0,
+    1: _read_streams_group_describe_request_v1,
 }
 StreamsGroupDescribeRequest.WRITERS = {
     0: _write_streams_group_describe_request_v0,
+    1: _write_streams_group_describe_request_v1,
 }
 
 StreamsGroupDescribeResponse.READERS = {
     0: _read_streams_group_describe_response_v0,
+    1: _read_streams_group_describe_response_v1,
 }
 StreamsGroupDescribeResponse.WRITERS = {
     0: _write_streams_group_describe_response_v0,
+    1: _write_streams_group_describe_response_v1,
 }

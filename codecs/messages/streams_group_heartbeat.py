@@ -24,11 +24,13 @@ from kwire.codecs.primitives import (
     read_compact_strings,
     read_int16s,
     read_int32s,
+    refuse,
     skip_tags,
     string_length_tail,
 )
 
 _unpack_tB = Layout(">?B").unpack_from
+_unpack_tiB = Layout(">?iB").unpack_from
 _unpack_HB = Layout(">HB").unpack_from
 _unpack_b = Layout(">b").unpack_from
 _unpack_bB = Layout(">bB").unpack_from
@@ -37,7 +39,9 @@ _unpack_ib = Layout(">ib").unpack_from
 _unpack_ihB = Layout(">ihB").unpack_from
 _unpack_iiB = Layout(">iiB").unpack_from
 _unpack_iiiiB = Layout(">iiiiB").unpack_from
+_unpack_iiiqB = Layout(">iiiqB").unpack_from
 _unpack_iqB = Layout(">iqB").unpack_from
+_pack_ti = Layout(">?i").pack
 _pack_tx = Layout(">?x").pack
 _pack_Hx = Layout(">Hx").pack
 _pack_b = Layout(">b").pack
@@ -45,6 +49,7 @@ _pack_i = Layout(">i").pack
 _pack_ih = Layout(">ih").pack
 _pack_ii = Layout(">ii").pack
 _pack_iiii = Layout(">iiii").pack
+_pack_iiiq = Layout(">iiiq").pack
 _pack_iqx = Layout(">iqx").pack
 
 
@@ -123,11 +128,11 @@ class TaskOffset(Struct):
 
 @dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupHeartbeatRequest(Message):
-    """Request: API key 88, versions 0, flexible from 0."""
+    """Request: API key 88, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int | None] = 88
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
 
     group_id: str = ""  # string
@@ -176,11 +181,11 @@ class EndpointToPartitions(Struct):
 
 @dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupHeartbeatResponse(Message):
-    """Response: API key 88, versions 0, flexible from 0."""
+    """Response: API key 88, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int | None] = 88
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
 
     throttle_time_ms: int = 0  # int32
@@ -189,12 +194,14 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: str = ""  # string
     member_epoch: int = 0  # int32
     heartbeat_interval_ms: int = 0  # int32
-    acceptable_recovery_lag: int = 0  # int32
+    acceptable_recovery_lag_legacy: int = 0  # int32, versions 0
     task_offset_interval_ms: int = 0  # int32
+    acceptable_recovery_lag: int = -1  # int64, versions 1
     status: list[Status] | None = field(default_factory=list)  # []Status
     active_tasks: list[TaskIds] | None = None  # []TaskIds
     standby_tasks: list[TaskIds] | None = None  # []TaskIds
     warmup_tasks: list[TaskIds] | None = None  # []TaskIds
+    topology_description_required: bool = False  # bool, versions 1
     endpoint_information_epoch: int = 0  # int32
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = None  # []EndpointToPartitions
 
@@ -926,7 +933,8 @@ def _read_streams_group_heartbeat_response_v0(
     member_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
     pos = stop
     (
-        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, n,
+        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag_legacy,
+        task_offset_interval_ms, n,
     ) = _unpack_iiiiB(data, pos)
     pos += 17
     if n > 127:
@@ -968,8 +976,80 @@ def _read_streams_group_heartbeat_response_v0(
         pos = skip_tags(data, pos, end, tags)
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms,
-        acceptable_recovery_lag, task_offset_interval_ms, status, active_tasks, standby_tasks,
-        warmup_tasks, endpoint_information_epoch, partitions_by_user_endpoint,
+        acceptable_recovery_lag_legacy, task_offset_interval_ms, -1, status, active_tasks,
+        standby_tasks, warmup_tasks, False, endpoint_information_epoch, partitions_by_user_endpoint,
+    ), pos
+
+
+def _read_streams_group_heartbeat_response_v1(
+    data: Buffer, pos: int, end: int
+) -> tuple[StreamsGroupHeartbeatResponse, int]:
+    throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+    pos += 7
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    error_message: str | None = None
+    if n:
+        stop = pos + n - 1
+        if stop > end:
+            raise bad_length("StreamsGroupHeartbeatResponse.error_message", n - 1, end - pos)
+        error_message = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("StreamsGroupHeartbeatResponse.member_id", n - 1, end - pos)
+    member_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    (
+        member_epoch, heartbeat_interval_ms, task_offset_interval_ms, acceptable_recovery_lag, n,
+    ) = _unpack_iiiqB(data, pos)
+    pos += 21
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    status: list[Status] | None = None
+    if n:
+        status, pos = _read_list_status_v0(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    active_tasks: list[TaskIds] | None = None
+    if n:
+        active_tasks, pos = _read_list_task_ids_v0(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    standby_tasks: list[TaskIds] | None = None
+    if n:
+        standby_tasks, pos = _read_list_task_ids_v0(data, pos, end, n - 1)
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    warmup_tasks: list[TaskIds] | None = None
+    if n:
+        warmup_tasks, pos = _read_list_task_ids_v0(data, pos, end, n - 1)
+    topology_description_required, endpoint_information_epoch, n = _unpack_tiB(data, pos)
+    pos += 6
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = None
+    if n:
+        partitions_by_user_endpoint, pos = _read_list_endpoint_to_partitions_v0(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return StreamsGroupHeartbeatResponse(
+        throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms,
+        0, task_offset_interval_ms, acceptable_recovery_lag, status, active_tasks, standby_tasks,
+        warmup_tasks, topology_description_required, endpoint_information_epoch,
+        partitions_by_user_endpoint,
     ), pos
 
 
@@ -1025,6 +1105,8 @@ def _write_list_endpoint_to_partitions_v0(out: Frame, items: list[EndpointToPart
 def _write_streams_group_heartbeat_response_v0(
     out: Frame, item: StreamsGroupHeartbeatResponse
 ) -> None:
+    if item.topology_description_required:
+        raise refuse("StreamsGroupHeartbeatResponse.topology_description_required")
     out += _pack_ih(item.throttle_time_ms, item.error_code)
     if item.error_message is None:
         out.append(0)
@@ -1044,7 +1126,7 @@ def _write_streams_group_heartbeat_response_v0(
         put_string_length(out, n)
     out += value
     out += _pack_iiii(
-        item.member_epoch, item.heartbeat_interval_ms, item.acceptable_recovery_lag,
+        item.member_epoch, item.heartbeat_interval_ms, item.acceptable_recovery_lag_legacy,
         item.task_offset_interval_ms,
     )
     if item.status is None:
@@ -1096,16 +1178,96 @@ def _write_streams_group_heartbeat_response_v0(
     out.append(0)
 
 
+def _write_streams_group_heartbeat_response_v1(
+    out: Frame, item: StreamsGroupHeartbeatResponse
+) -> None:
+    if item.acceptable_recovery_lag_legacy:
+        raise refuse("StreamsGroupHeartbeatResponse.acceptable_recovery_lag_legacy")
+    out += _pack_ih(item.throttle_time_ms, item.error_code)
+    if item.error_message is None:
+        out.append(0)
+    else:
+        value = item.error_message.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+    value = item.member_id.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    out += _pack_iiiq(
+        item.member_epoch, item.heartbeat_interval_ms, item.task_offset_interval_ms,
+        item.acceptable_recovery_lag,
+    )
+    if item.status is None:
+        out.append(0)
+    else:
+        n = len(item.status) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_status_v0(out, item.status)
+    if item.active_tasks is None:
+        out.append(0)
+    else:
+        n = len(item.active_tasks) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_task_ids_v0(out, item.active_tasks)
+    if item.standby_tasks is None:
+        out.append(0)
+    else:
+        n = len(item.standby_tasks) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_task_ids_v0(out, item.standby_tasks)
+    if item.warmup_tasks is None:
+        out.append(0)
+    else:
+        n = len(item.warmup_tasks) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_task_ids_v0(out, item.warmup_tasks)
+    out += _pack_ti(item.topology_description_required, item.endpoint_information_epoch)
+    if item.partitions_by_user_endpoint is None:
+        out.append(0)
+    else:
+        n = len(item.partitions_by_user_endpoint) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_endpoint_to_partitions_v0(out, item.partitions_by_user_endpoint)
+    out.append(0)
+
+
 StreamsGroupHeartbeatRequest.READERS = {
     0: _read_streams_group_heartbeat_request_v0,
+    1: _read_streams_group_heartbeat_request_v0,
 }
 StreamsGroupHeartbeatRequest.WRITERS = {
     0: _write_streams_group_heartbeat_request_v0,
+    1: _write_streams_group_heartbeat_request_v0,
 }
 
 StreamsGroupHeartbeatResponse.READERS = {
     0: _read_streams_group_heartbeat_response_v0,
+    1: _read_streams_group_heartbeat_response_v1,
 }
 StreamsGroupHeartbeatResponse.WRITERS = {
     0: _write_streams_group_heartbeat_response_v0,
+    1: _write_streams_group_heartbeat_response_v1,
 }

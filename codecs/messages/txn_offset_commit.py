@@ -13,6 +13,7 @@ from kwire.codecs.primitives import (
     Message,
     Struct,
     UTF8_ERRORS,
+    ZERO_UUID,
     bad_count,
     bad_length,
     length_tail,
@@ -23,6 +24,7 @@ from kwire.codecs.primitives import (
     string_length_tail,
 )
 
+_unpack_16sB = Layout(">16sB").unpack_from
 _unpack_h = Layout(">h").unpack_from
 _unpack_i = Layout(">i").unpack_from
 _unpack_iB = Layout(">iB").unpack_from
@@ -34,6 +36,7 @@ _unpack_iqiB = Layout(">iqiB").unpack_from
 _unpack_iqih = Layout(">iqih").unpack_from
 _unpack_qhi = Layout(">qhi").unpack_from
 _unpack_qhiB = Layout(">qhiB").unpack_from
+_pack_16s = Layout(">16s").pack
 _pack_h = Layout(">h").pack
 _pack_i = Layout(">i").pack
 _pack_ih = Layout(">ih").pack
@@ -50,7 +53,7 @@ class TxnOffsetCommitRequestPartition(Struct):
 
     partition_index: int = 0  # int32
     committed_offset: int = 0  # int64
-    committed_leader_epoch: int = -1  # int32, versions 2-5
+    committed_leader_epoch: int = -1  # int32, versions 2-6
     committed_metadata: str | None = ""  # string
 
 
@@ -58,27 +61,28 @@ class TxnOffsetCommitRequestPartition(Struct):
 class TxnOffsetCommitRequestTopic(Struct):
     """Part of TxnOffsetCommitRequest."""
 
-    name: str = ""  # string
+    name: str = ""  # string, versions 0-5
+    topic_id: bytes = ZERO_UUID  # uuid, versions 6
     # []TxnOffsetCommitRequestPartition
     partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitRequest(Message):
-    """Request: API key 28, versions 0-5, flexible from 3."""
+    """Request: API key 28, versions 0-6, flexible from 3."""
 
     API_KEY: ClassVar[int | None] = 28
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 5
+    MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
 
     transactional_id: str = ""  # string
     group_id: str = ""  # string
     producer_id: int = 0  # int64
     producer_epoch: int = 0  # int16
-    generation_id: int = -1  # int32, versions 3-5
-    member_id: str = ""  # string, versions 3-5
-    group_instance_id: str | None = None  # string, versions 3-5
+    generation_id_or_member_epoch: int = -1  # int32, versions 3-6
+    member_id: str = ""  # string, versions 3-6
+    group_instance_id: str | None = None  # string, versions 3-6
     # []TxnOffsetCommitRequestTopic
     topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
 
@@ -95,18 +99,19 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """Part of TxnOffsetCommitResponse."""
 
-    name: str = ""  # string
+    name: str = ""  # string, versions 0-5
+    topic_id: bytes = ZERO_UUID  # uuid, versions 6
     # []TxnOffsetCommitResponsePartition
     partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitResponse(Message):
-    """Response: API key 28, versions 0-5, flexible from 3."""
+    """Response: API key 28, versions 0-6, flexible from 3."""
 
     API_KEY: ClassVar[int | None] = 28
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 5
+    MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
 
     throttle_time_ms: int = 0  # int32
@@ -153,7 +158,7 @@ def _read_list_txn_offset_commit_request_topic_v0(
         (n,) = _unpack_i(data, pos)
         pos += 4
         partitions, pos = _read_list_txn_offset_commit_request_partition_v0(data, pos, end, n)
-        items.append(TxnOffsetCommitRequestTopic(name, partitions))
+        items.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return items, pos
 
 
@@ -221,7 +226,7 @@ def _read_list_txn_offset_commit_request_topic_v2(
         (n,) = _unpack_i(data, pos)
         pos += 4
         partitions, pos = _read_list_txn_offset_commit_request_partition_v2(data, pos, end, n)
-        items.append(TxnOffsetCommitRequestTopic(name, partitions))
+        items.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return items, pos
 
 
@@ -303,7 +308,7 @@ def _read_list_txn_offset_commit_request_topic_v3(
         pos += 1
         if tags:
             pos = skip_tags(data, pos, end, tags)
-        items.append(TxnOffsetCommitRequestTopic(name, partitions))
+        items.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return items, pos
 
 
@@ -328,7 +333,7 @@ def _read_txn_offset_commit_request_v3(
         raise bad_length("TxnOffsetCommitRequest.group_id", n - 1, end - pos)
     group_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
     pos = stop
-    producer_id, producer_epoch, generation_id, n = _unpack_qhiB(data, pos)
+    producer_id, producer_epoch, generation_id_or_member_epoch, n = _unpack_qhiB(data, pos)
     pos += 15
     if n > 127:
         n, pos = string_length_tail(data, pos, n)
@@ -358,8 +363,84 @@ def _read_txn_offset_commit_request_v3(
     if tags:
         pos = skip_tags(data, pos, end, tags)
     return TxnOffsetCommitRequest(
-        transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id,
-        group_instance_id, topics,
+        transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch,
+        member_id, group_instance_id, topics,
+    ), pos
+
+
+def _read_list_txn_offset_commit_request_topic_v6(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
+    if not 0 <= count * 18 <= end - pos:
+        raise bad_count("TxnOffsetCommitRequestTopic", count, end - pos)
+    items: list[TxnOffsetCommitRequestTopic] = []
+    for _ in range(count):
+        topic_id, n = _unpack_16sB(data, pos)
+        pos += 17
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        partitions, pos = _read_list_txn_offset_commit_request_partition_v3(data, pos, end, n - 1)
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(TxnOffsetCommitRequestTopic("", topic_id, partitions))
+    return items, pos
+
+
+def _read_txn_offset_commit_request_v6(
+    data: Buffer, pos: int, end: int
+) -> tuple[TxnOffsetCommitRequest, int]:
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("TxnOffsetCommitRequest.transactional_id", n - 1, end - pos)
+    transactional_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("TxnOffsetCommitRequest.group_id", n - 1, end - pos)
+    group_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    producer_id, producer_epoch, generation_id_or_member_epoch, n = _unpack_qhiB(data, pos)
+    pos += 15
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    stop = pos + n - 1
+    if not pos <= stop <= end:
+        raise bad_length("TxnOffsetCommitRequest.member_id", n - 1, end - pos)
+    member_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+    pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = string_length_tail(data, pos, n)
+    group_instance_id: str | None = None
+    if n:
+        stop = pos + n - 1
+        if stop > end:
+            raise bad_length("TxnOffsetCommitRequest.group_instance_id", n - 1, end - pos)
+        group_instance_id = str(data[pos:stop], "utf-8", UTF8_ERRORS)
+        pos = stop
+    n = data[pos]
+    pos += 1
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    topics, pos = _read_list_txn_offset_commit_request_topic_v6(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return TxnOffsetCommitRequest(
+        transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch,
+        member_id, group_instance_id, topics,
     ), pos
 
 
@@ -388,8 +469,8 @@ def _write_list_txn_offset_commit_request_topic_v0(
 
 
 def _write_txn_offset_commit_request_v0(out: Frame, item: TxnOffsetCommitRequest) -> None:
-    if item.generation_id != -1:
-        raise refuse("TxnOffsetCommitRequest.generation_id")
+    if item.generation_id_or_member_epoch != -1:
+        raise refuse("TxnOffsetCommitRequest.generation_id_or_member_epoch")
     if item.member_id:
         raise refuse("TxnOffsetCommitRequest.member_id")
     if item.group_instance_id is not None:
@@ -429,8 +510,8 @@ def _write_list_txn_offset_commit_request_topic_v2(
 
 
 def _write_txn_offset_commit_request_v2(out: Frame, item: TxnOffsetCommitRequest) -> None:
-    if item.generation_id != -1:
-        raise refuse("TxnOffsetCommitRequest.generation_id")
+    if item.generation_id_or_member_epoch != -1:
+        raise refuse("TxnOffsetCommitRequest.generation_id_or_member_epoch")
     if item.member_id:
         raise refuse("TxnOffsetCommitRequest.member_id")
     if item.group_instance_id is not None:
@@ -499,7 +580,7 @@ def _write_txn_offset_commit_request_v3(out: Frame, item: TxnOffsetCommitRequest
         put_string_length(out, n)
     out += value
     value = item.member_id.encode()
-    out += _pack_qhi(item.producer_id, item.producer_epoch, item.generation_id)
+    out += _pack_qhi(item.producer_id, item.producer_epoch, item.generation_id_or_member_epoch)
     n = len(value) + 1
     if n < 128:
         out.append(n)
@@ -522,6 +603,62 @@ def _write_txn_offset_commit_request_v3(out: Frame, item: TxnOffsetCommitRequest
     else:
         put_varint(out, n)
     _write_list_txn_offset_commit_request_topic_v3(out, item.topics)
+    out.append(0)
+
+
+def _write_list_txn_offset_commit_request_topic_v6(
+    out: Frame, items: list[TxnOffsetCommitRequestTopic]
+) -> None:
+    for item in items:
+        out += _pack_16s(item.topic_id)
+        n = len(item.partitions) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_txn_offset_commit_request_partition_v3(out, item.partitions)
+        out.append(0)
+
+
+def _write_txn_offset_commit_request_v6(out: Frame, item: TxnOffsetCommitRequest) -> None:
+    value = item.transactional_id.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    value = item.group_id.encode()
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    value = item.member_id.encode()
+    out += _pack_qhi(item.producer_id, item.producer_epoch, item.generation_id_or_member_epoch)
+    n = len(value) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_string_length(out, n)
+    out += value
+    if item.group_instance_id is None:
+        out.append(0)
+    else:
+        value = item.group_instance_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_string_length(out, n)
+        out += value
+    n = len(item.topics) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_txn_offset_commit_request_topic_v6(out, item.topics)
     out.append(0)
 
 
@@ -555,7 +692,7 @@ def _read_list_txn_offset_commit_response_topic_v0(
         (n,) = _unpack_i(data, pos)
         pos += 4
         partitions, pos = _read_list_txn_offset_commit_response_partition_v0(data, pos, end, n)
-        items.append(TxnOffsetCommitResponseTopic(name, partitions))
+        items.append(TxnOffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return items, pos
 
 
@@ -608,7 +745,7 @@ def _read_list_txn_offset_commit_response_topic_v3(
         pos += 1
         if tags:
             pos = skip_tags(data, pos, end, tags)
-        items.append(TxnOffsetCommitResponseTopic(name, partitions))
+        items.append(TxnOffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return items, pos
 
 
@@ -620,6 +757,41 @@ def _read_txn_offset_commit_response_v3(
     if n > 127:
         n, pos = length_tail(data, pos, n)
     topics, pos = _read_list_txn_offset_commit_response_topic_v3(data, pos, end, n - 1)
+    tags = data[pos]
+    pos += 1
+    if tags:
+        pos = skip_tags(data, pos, end, tags)
+    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos
+
+
+def _read_list_txn_offset_commit_response_topic_v6(
+    data: Buffer, pos: int, end: int, count: int
+) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
+    if not 0 <= count * 18 <= end - pos:
+        raise bad_count("TxnOffsetCommitResponseTopic", count, end - pos)
+    items: list[TxnOffsetCommitResponseTopic] = []
+    for _ in range(count):
+        topic_id, n = _unpack_16sB(data, pos)
+        pos += 17
+        if n > 127:
+            n, pos = length_tail(data, pos, n)
+        partitions, pos = _read_list_txn_offset_commit_response_partition_v3(data, pos, end, n - 1)
+        tags = data[pos]
+        pos += 1
+        if tags:
+            pos = skip_tags(data, pos, end, tags)
+        items.append(TxnOffsetCommitResponseTopic("", topic_id, partitions))
+    return items, pos
+
+
+def _read_txn_offset_commit_response_v6(
+    data: Buffer, pos: int, end: int
+) -> tuple[TxnOffsetCommitResponse, int]:
+    throttle_time_ms, n = _unpack_iB(data, pos)
+    pos += 5
+    if n > 127:
+        n, pos = length_tail(data, pos, n)
+    topics, pos = _read_list_txn_offset_commit_response_topic_v6(data, pos, end, n - 1)
     tags = data[pos]
     pos += 1
     if tags:
@@ -688,6 +860,31 @@ def _write_txn_offset_commit_response_v3(out: Frame, item: TxnOffsetCommitRespon
     out.append(0)
 
 
+def _write_list_txn_offset_commit_response_topic_v6(
+    out: Frame, items: list[TxnOffsetCommitResponseTopic]
+) -> None:
+    for item in items:
+        out += _pack_16s(item.topic_id)
+        n = len(item.partitions) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            put_varint(out, n)
+        _write_list_txn_offset_commit_response_partition_v3(out, item.partitions)
+        out.append(0)
+
+
+def _write_txn_offset_commit_response_v6(out: Frame, item: TxnOffsetCommitResponse) -> None:
+    out += _pack_i(item.throttle_time_ms)
+    n = len(item.topics) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        put_varint(out, n)
+    _write_list_txn_offset_commit_response_topic_v6(out, item.topics)
+    out.append(0)
+
+
 TxnOffsetCommitRequest.READERS = {
     0: _read_txn_offset_commit_request_v0,
     1: _read_txn_offset_commit_request_v0,
@@ -695,6 +892,7 @@ TxnOffsetCommitRequest.READERS = {
     3: _read_txn_offset_commit_request_v3,
     4: _read_txn_offset_commit_request_v3,
     5: _read_txn_offset_commit_request_v3,
+    6: _read_txn_offset_commit_request_v6,
 }
 TxnOffsetCommitRequest.WRITERS = {
     0: _write_txn_offset_commit_request_v0,
@@ -703,6 +901,7 @@ TxnOffsetCommitRequest.WRITERS = {
     3: _write_txn_offset_commit_request_v3,
     4: _write_txn_offset_commit_request_v3,
     5: _write_txn_offset_commit_request_v3,
+    6: _write_txn_offset_commit_request_v6,
 }
 
 TxnOffsetCommitResponse.READERS = {
@@ -712,6 +911,7 @@ TxnOffsetCommitResponse.READERS = {
     3: _read_txn_offset_commit_response_v3,
     4: _read_txn_offset_commit_response_v3,
     5: _read_txn_offset_commit_response_v3,
+    6: _read_txn_offset_commit_response_v6,
 }
 TxnOffsetCommitResponse.WRITERS = {
     0: _write_txn_offset_commit_response_v0,
@@ -720,4 +920,5 @@ TxnOffsetCommitResponse.WRITERS = {
     3: _write_txn_offset_commit_response_v3,
     4: _write_txn_offset_commit_response_v3,
     5: _write_txn_offset_commit_response_v3,
+    6: _write_txn_offset_commit_response_v6,
 }

@@ -135,7 +135,7 @@ def _add_partitions(of: MessageClasses, version: int) -> AnyRequest:
 
 def _txn_offset_commit(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [of.TxnOffsetCommitRequestTopic(name, [partition]) for name in NAMES]
+    topics = [of.TxnOffsetCommitRequestTopic(name, partitions=[partition]) for name in NAMES]
     return of.TxnOffsetCommitRequest("open", "open", 1, 0, topics=topics)
 
 

@@ -64,7 +64,7 @@ class CommittingGroup(AssignedGroup[M, T]):
         self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
     ) -> ErrorCode:
         """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
-        epoch = request.generation_id
+        epoch = request.generation_id_or_member_epoch
         if epoch < 0 and not self.members:
             return ErrorCode.NONE
         if epoch == -1 and not request.member_id and request.group_instance_id is None:

@@ -204,7 +204,7 @@ class ClassicGroup:
         self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
     ) -> ErrorCode:
         """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
-        generation_id = request.generation_id
+        generation_id = request.generation_id_or_member_epoch
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and self.state is ClassicState.EMPTY:

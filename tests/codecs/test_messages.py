@@ -261,7 +261,7 @@ def test_every_api_key_has_a_request_and_a_response() -> None:
             flexible = request.FLEXIBLE_SINCE is not None and version >= request.FLEXIBLE_SINCE
             if (key, version) != (ApiKey.CONTROLLED_SHUTDOWN, 0):
                 assert request_header_version(key, version) == (2 if flexible else 1)
-    assert len(ApiKey) == 93
+    assert len(ApiKey) == 95
     with pytest.raises(KeyError):
         request_class(93)
     with pytest.raises(KeyError):

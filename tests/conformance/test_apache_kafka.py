@@ -31,9 +31,9 @@ def test_session_node_answers_its_own_tools(
 
 
 def test_tool_maps_archived_classes_and_prints_only_its_result(
-    apache_kafka_libs: Path, tmp_path: Path
+    apache_kafka_tools: Path, tmp_path: Path
 ) -> None:
-    archive = class_archive.path(apache_kafka_libs)
+    archive = class_archive.path(apache_kafka_tools)
     with open(archive.with_suffix(".lock"), "w") as lock:
         apache.lock_exclusively(lock)  # another worker may be writing it
     assert archive.is_file()
@@ -41,14 +41,14 @@ def test_tool_maps_archived_classes_and_prints_only_its_result(
     java_command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
     java_command.insert(java_command.index("-cp"), f"-Xlog:class+load:file={class_log}")
     done = subprocess.run(java_command, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.startswith(apache.VERSION)
+    assert done.stdout.startswith(apache.TOOLS_VERSION)
     assert done.stderr == ""
     assert re.search(r"org\.apache\.kafka\.\S+ source: shared objects file", class_log.read_text())
 
 
 @pytest.mark.parametrize("content", [b"", bytes(100_000)], ids=["empty", "zeros"])
 def test_class_archive_that_does_not_fit_is_ignored(
-    content: bytes, apache_kafka_libs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes, apache_kafka_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.jsa"
     other.write_bytes(content)
@@ -56,7 +56,7 @@ def test_class_archive_that_does_not_fit_is_ignored(
     command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(apache.VERSION)
+    assert done.stdout.startswith(apache.TOOLS_VERSION)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def run_apart(class_name: str, arguments: Sequence[str]) -> subprocess.Completed
     ids=["succeeds", "prints its usage", "is written in Scala"],
 )
 def test_tool_ends_with_the_status_and_texts_of_a_process_of_its_own(
-    class_name: str, arguments: list[str], apache_kafka_libs: Path
+    class_name: str, arguments: list[str], apache_kafka_tools: Path
 ) -> None:
     apart = run_apart(class_name, arguments)
     for attempt in range(2):
@@ -41,15 +41,17 @@ def test_tool_ends_with_the_status_and_texts_of_a_process_of_its_own(
         assert ended == (apart.returncode, apart.stdout, apart.stderr), f"attempt {attempt}"
 
 
-def test_exception_of_a_tool_ends_it_with_status_1(apache_kafka_libs: Path, tmp_path: Path) -> None:
+def test_exception_of_a_tool_ends_it_with_status_1(
+    apache_kafka_tools: Path, tmp_path: Path
+) -> None:
     missing = str(tmp_path / "00000000000000000000.log")
     done = apache_kafka.run(DUMP, ["--files", missing])
     assert done.returncode == 1
     assert "NoSuchFileException" in done.stderr
-    assert apache_kafka.run(TOPICS, ["--version"]).stdout.startswith(apache_kafka.VERSION)
+    assert apache_kafka.run(TOPICS, ["--version"]).stdout.startswith(apache_kafka.TOOLS_VERSION)
 
 
-def test_tool_that_does_not_end_is_stopped_and_the_next_one_runs(apache_kafka_libs: Path) -> None:
+def test_tool_that_does_not_end_is_stopped_and_the_next_one_runs(apache_kafka_tools: Path) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         apache_kafka.run(TOPICS, ["--version"], timeout_s=0)
     assert apache_kafka.run(TOPICS, ["--version"]).returncode == 0

@@ -69,6 +69,8 @@ class StreamsGroupMetadataValue(Message):
     validated_topology_epoch: int = -1  # int32, tag 0
     # []LastAssignmentConfig, tag 1
     last_assignment_configs: list[LastAssignmentConfig] | None = field(default_factory=list)
+    stored_description_topology_epoch: int = -1  # int32, tag 2
+    failed_description_topology_epoch: int = -1  # int32, tag 3
 
 
 def _read_streams_group_metadata_key_v0(
@@ -130,6 +132,8 @@ def _read_streams_group_metadata_value_v0(
     pos += 13
     validated_topology_epoch: int = -1
     last_assignment_configs: list[LastAssignmentConfig] | None = []
+    stored_description_topology_epoch: int = -1
+    failed_description_topology_epoch: int = -1
     if tags:
         if tags > 127:
             tags, pos = varint_tail(data, pos, tags)
@@ -146,10 +150,17 @@ def _read_streams_group_metadata_value_v0(
                 last_assignment_configs = None
                 if n:
                     last_assignment_configs, pos = _read_list_last_assignment_config_v0(data, pos, end, n - 1)
+            elif tag == 2:
+                (stored_description_topology_epoch,) = _unpack_i(data, pos)
+                pos += 4
+            elif tag == 3:
+                (failed_description_topology_epoch,) = _unpack_i(data, pos)
+                pos += 4
             else:
                 pos = skip_tag(pos, end, size)
     return StreamsGroupMetadataValue(
         epoch, metadata_hash, validated_topology_epoch, last_assignment_configs,
+        stored_description_topology_epoch, failed_description_topology_epoch,
     ), pos
 
 
@@ -192,6 +203,14 @@ def _write_tags_streams_group_metadata_value_v0(
                 put_varint(body, n)
             _write_list_last_assignment_config_v0(body, item.last_assignment_configs)
         tags.append((1, body))
+    if item.stored_description_topology_epoch != -1:
+        body = Frame()
+        body += _pack_i(item.stored_description_topology_epoch)
+        tags.append((2, body))
+    if item.failed_description_topology_epoch != -1:
+        body = Frame()
+        body += _pack_i(item.failed_description_topology_epoch)
+        tags.append((3, body))
     put_tags(out, tags)
 
 
@@ -199,6 +218,8 @@ def _write_streams_group_metadata_value_v0(out: Frame, item: StreamsGroupMetadat
     if (
         (item.validated_topology_epoch != -1)
         or (item.last_assignment_configs is None or item.last_assignment_configs)
+        or (item.stored_description_topology_epoch != -1)
+        or (item.failed_description_topology_epoch != -1)
     ):
         out += _pack_iq(item.epoch, item.metadata_hash)
         _write_tags_streams_group_metadata_value_v0(out, item)

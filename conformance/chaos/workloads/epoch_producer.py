@@ -139,7 +139,7 @@ class EpochProducer:
             group_id=group,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
-            topics=[TxnOffsetCommitRequestTopic(topic, wanted)],
+            topics=[TxnOffsetCommitRequestTopic(topic, partitions=wanted)],
         )
         self._known = True
         self._persist(

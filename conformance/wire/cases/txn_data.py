@@ -119,7 +119,7 @@ def txn_commit(
         group_id=group_id,
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
-        topics=[TxnOffsetCommitRequestTopic(topic.name, [place])],
+        topics=[TxnOffsetCommitRequestTopic(topic.name, partitions=[place])],
         **member,
     )
 

@@ -41,7 +41,7 @@ case = Cases(ApiKey.TXN_OFFSET_COMMIT)
 
 def access_request(version: int, topic_id: bytes) -> TxnOffsetCommitRequest:
     partition = TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(TOPIC, [partition])]
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, partitions=[partition])]
     return TxnOffsetCommitRequest(TRANSACTION, GROUP, 1, 0, topics=topics)
 
 
@@ -174,7 +174,9 @@ def members(stage: Stage) -> None:
             ("", 1),
             ("", -1),
         ):
-            request = txn_commit(producer, group, topic, member_id=name, generation_id=generation)
+            request = txn_commit(
+                producer, group, topic, member_id=name, generation_id_or_member_epoch=generation
+            )
             stage.send(request)
 
 
@@ -197,7 +199,7 @@ def static(stage: Stage) -> None:
             group,
             topic,
             member_id=member_id,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             group_instance_id=name,
         )
         stage.send(request)
@@ -212,10 +214,12 @@ def no_group(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _start_transaction(stage, group)
     for member_id, generation in (("m", 1), ("", 0), ("m", -1)):
-        request = txn_commit(producer, group, topic, member_id=member_id, generation_id=generation)
+        request = txn_commit(
+            producer, group, topic, member_id=member_id, generation_id_or_member_epoch=generation
+        )
         stage.send(request)
     other = stage.name("other")
-    stage.send(txn_commit(producer, other, topic, member_id="m", generation_id=1))
+    stage.send(txn_commit(producer, other, topic, member_id="m", generation_id_or_member_epoch=1))
 
 
 @case("by members of a consumer group, in each epoch", since=MEMBERS_SINCE)
@@ -233,7 +237,7 @@ def consumer_members(stage: Stage) -> None:
                     topic,
                     partition=partition,
                     member_id=name,
-                    generation_id=epoch,
+                    generation_id_or_member_epoch=epoch,
                 )
                 stage.send(request)
         _look(stage, group, topic)
@@ -249,7 +253,12 @@ def streams_members(stage: Stage) -> None:
     for name, epoch in streams_group.WORDS:
         for partition in (0, 1):
             request = txn_commit(
-                producer, group, topic, partition=partition, member_id=name, generation_id=epoch
+                producer,
+                group,
+                topic,
+                partition=partition,
+                member_id=name,
+                generation_id_or_member_epoch=epoch,
             )
             stage.send(request)
     _look(stage, group, topic)

@@ -146,7 +146,7 @@ def _known_and_refused(
                     topic.name, TxnOffsetCommitResponseTopic(topic.name)
                 ).partitions.append(answer)
         if existing:
-            known.append(TxnOffsetCommitRequestTopic(topic.name, existing))
+            known.append(TxnOffsetCommitRequestTopic(topic.name, partitions=existing))
     return known, list(refused.values())
 
 
@@ -197,7 +197,7 @@ def _uncommitted(topics: Iterable[Request], error: ErrorCode) -> list[TxnOffsetC
     return [
         TxnOffsetCommitResponseTopic(
             topic.name,
-            [
+            partitions=[
                 TxnOffsetCommitResponsePartition(partition.partition_index, error)
                 for partition in topic.partitions
             ],

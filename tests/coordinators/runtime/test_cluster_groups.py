@@ -148,7 +148,9 @@ async def test_broker_answers_not_coordinator_until_metadata_has_the_topic(
         added = await member.ask(AddOffsetsToTxnRequest("x", 1, 0, "g"), 3, AddOffsetsToTxnResponse)
         assert added.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert made_topics == [OFFSETS]
-        topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
+        topics = [
+            TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 5)])
+        ]
         request = TxnOffsetCommitRequest("x", "g", 7, 0, topics=topics)
         committed = await member.ask(request, 3, TxnOffsetCommitResponse)
         assert committed.topics[0].partitions[0].error_code == MOVED

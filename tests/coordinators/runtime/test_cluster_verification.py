@@ -155,7 +155,7 @@ def commit_of(producer: Producer) -> TxnOffsetCommitRequest:
         "g",
         producer.id,
         producer.epoch,
-        topics=[TxnOffsetCommitRequestTopic("t", [partition])],
+        topics=[TxnOffsetCommitRequestTopic("t", partitions=[partition])],
     )
 
 

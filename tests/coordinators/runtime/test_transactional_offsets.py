@@ -38,7 +38,7 @@ def txn_commit(node: Node, producer_id: int, offset: int, partition: int = 0) ->
     """A commit of a transaction that the coordinator knows."""
     place = TxnOffsetCommitRequestPartition(partition, offset)
     request = TxnOffsetCommitRequest(
-        "x", "G", producer_id, 0, topics=[TxnOffsetCommitRequestTopic("t", [place])]
+        "x", "G", producer_id, 0, topics=[TxnOffsetCommitRequestTopic("t", partitions=[place])]
     )
     reply = node.broker.coordinators.groups.commit_transactional_offsets(request, None)
     assert isinstance(reply, TxnOffsetCommitResponse), "it does not wait"

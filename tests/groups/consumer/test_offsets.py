@@ -83,7 +83,7 @@ def commit_in_transaction(
     simulation: ConsumerSimulation, member_id: str, epoch: int, partition: int = 0
 ) -> ErrorCode:
     places = [TxnOffsetCommitRequestPartition(partition, 5)]
-    topics = [TxnOffsetCommitRequestTopic("t", places)]
+    topics = [TxnOffsetCommitRequestTopic("t", partitions=places)]
     request = TxnOffsetCommitRequest("x", GROUP_ID, 1, 0, epoch, member_id, None, topics)
     ticket: Waiting[TxnOffsetCommitResponse] = Waiting()
     machine = simulation.machine

@@ -44,7 +44,7 @@ def verifying(make_node: Callable[..., Node]) -> Callable[..., tuple[Node, Coord
 
 def request(group_id: str = "G", topic: str = "t") -> TxnOffsetCommitRequest:
     place = TxnOffsetCommitRequestPartition(0, 5)
-    topics = [TxnOffsetCommitRequestTopic(topic, [place])]
+    topics = [TxnOffsetCommitRequestTopic(topic, partitions=[place])]
     return TxnOffsetCommitRequest("x", group_id, 7, 0, topics=topics)
 
 

@@ -169,12 +169,14 @@ def test_txn_offset_commit_needs_read_on_each_topic() -> None:
     places = [committing.TxnOffsetCommitRequestPartition(at) for at in (0, 3)]
 
     def asked() -> committing.TxnOffsetCommitRequest:
-        topics = [committing.TxnOffsetCommitRequestTopic(name, places) for name in ("u", "t")]
+        topics = [
+            committing.TxnOffsetCommitRequestTopic(name, partitions=places) for name in ("u", "t")
+        ]
         return committing.TxnOffsetCommitRequest("x", "g", topics=topics)
 
     def refused(name: str, error: ErrorCode) -> committing.TxnOffsetCommitResponseTopic:
         told = [committing.TxnOffsetCommitResponsePartition(at, error) for at in (0, 3)]
-        return committing.TxnOffsetCommitResponseTopic(name, told)
+        return committing.TxnOffsetCommitResponseTopic(name, partitions=told)
 
     done = committing.TxnOffsetCommitResponseTopic("t")
     handler = Handler(committing.TxnOffsetCommitResponse(topics=[done]))
