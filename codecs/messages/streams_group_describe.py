@@ -160,29 +160,30 @@ class Member(Struct):
 class TopologyDescriptionNode(Struct):
     """Part of StreamsGroupDescribeResponse."""
 
-    name: str = ""  # string
-    node_type: int = 0  # int8
-    source_topics: list[str] = field(default_factory=list)  # []string
-    sink_topic: str | None = None  # string
-    stores: list[str] = field(default_factory=list)  # []string
-    successors: list[str] = field(default_factory=list)  # []string
+    name: str = ""  # string, versions 1
+    node_type: int = 0  # int8, versions 1
+    source_topics: list[str] = field(default_factory=list)  # []string, versions 1
+    sink_topic: str | None = None  # string, versions 1
+    stores: list[str] = field(default_factory=list)  # []string, versions 1
+    successors: list[str] = field(default_factory=list)  # []string, versions 1
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class TopologyDescriptionSubtopology(Struct):
     """Part of StreamsGroupDescribeResponse."""
 
-    subtopology_id: str = ""  # string
-    nodes: list[TopologyDescriptionNode] = field(default_factory=list)  # []TopologyDescriptionNode
+    subtopology_id: str = ""  # string, versions 1
+    # []TopologyDescriptionNode, versions 1
+    nodes: list[TopologyDescriptionNode] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class TopologyDescriptionGlobalStore(Struct):
     """Part of StreamsGroupDescribeResponse."""
 
-    # TopologyDescriptionNode
+    # TopologyDescriptionNode, versions 1
     source: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
-    # TopologyDescriptionNode
+    # TopologyDescriptionNode, versions 1
     processor: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
 
 
@@ -190,9 +191,9 @@ class TopologyDescriptionGlobalStore(Struct):
 class TopologyDescription(Struct):
     """Part of StreamsGroupDescribeResponse."""
 
-    # []TopologyDescriptionSubtopology
+    # []TopologyDescriptionSubtopology, versions 1
     subtopologies: list[TopologyDescriptionSubtopology] = field(default_factory=list)
-    # []TopologyDescriptionGlobalStore
+    # []TopologyDescriptionGlobalStore, versions 1
     global_stores: list[TopologyDescriptionGlobalStore] = field(default_factory=list)
 
 

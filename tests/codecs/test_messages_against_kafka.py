@@ -1,6 +1,7 @@
 """Messages are encoded and decoded as by Apache Kafka, from recorded values and bytes.
 
-data/vectors.jsonl.gz: values and bytes, from Apache Kafka 4.3.1 and for ZooKeeper mode 3.9.2.
+data/vectors.jsonl.gz: values and bytes, ten of each message and version, from Apache Kafka 4.4.0
+and for ZooKeeper mode 3.9.2.
 data/edges.jsonl.gz: the same with values at the edges of their types, and
 data/damaged.jsonl.gz: damaged messages and what Kafka reads in them or that it refuses them; both
 from data/KafkaMessages.java.
@@ -29,7 +30,7 @@ RECORDS = {"records", "recordsSizeInBytes", "unalignedRecords", "unalignedRecord
 def test_recorded_messages_of_apache_kafka_are_read_and_written() -> None:
     faults, count = check_file(DATA / "vectors.jsonl.gz")
     assert not faults
-    assert count == 2220
+    assert count == 7960
 
 
 @pytest.mark.slow
