@@ -21,6 +21,7 @@ import kwire.cli
 import kwire.requests.handlers
 from kwire.cli.grammar.listing import Listing
 from kwire.codecs.messages import API_NAMES
+from kwire.conformance.apache_kafka import VERSION
 from kwire.requests.route import Route
 from kwire.settings import plugins
 from kwire.settings.broker import BrokerConfig
@@ -175,7 +176,7 @@ def apis_page() -> str:
 
 def _served_by_apache_kafka() -> list[int]:
     """The API keys that Apache Kafka serves; tests/conformance/test_served.py checks the file."""
-    lines = (ROOT / "tests/conformance/data/served-4.3.1.txt").read_text("utf-8").splitlines()
+    lines = (ROOT / f"tests/conformance/data/served-{VERSION}.txt").read_text("utf-8").splitlines()
     return [int(line.split()[0]) for line in lines]
 
 
@@ -184,7 +185,7 @@ def _served_by_apache_kafka() -> list[int]:
 _SETTINGS_HEAD: Final = """\
 # What each setting does
 
-kwire accepts every setting of Apache Kafka 4.3, and those of 3.9 that are about ZooKeeper, so that
+kwire accepts every setting of Apache Kafka 4.4, and those of 3.9 that are about ZooKeeper, so that
 Kafka's files and tools work. Some settings have no effect in kwire. `kwire serve` names these at
 its start if they are given, and `kwire configs describe` marks them.
 

@@ -18,7 +18,7 @@ from kwire.conformance.access.brokers import (
     scenes,
 )
 from kwire.conformance.access.kept import text_of, text_of_scenes
-from kwire.conformance.apache_kafka import ZOOKEEPER_VERSION, libs
+from kwire.conformance.apache_kafka import VERSION, ZOOKEEPER_VERSION, libs
 from kwire.testing import ZooKeeperProcess
 
 DATA: Final = Path("tests/conformance/data")
@@ -44,9 +44,9 @@ def _brokers(directory: Path) -> str:
 
 
 RECORDED: Final = {
-    "access-4.3.1.txt": _matrix,
-    "access-scenes-4.3.1.txt": _scenes,
-    "access-brokers-3.9.2.txt": _brokers,
+    f"access-{VERSION}.txt": _matrix,
+    f"access-scenes-{VERSION}.txt": _scenes,
+    f"access-brokers-{ZOOKEEPER_VERSION}.txt": _brokers,
 }
 """The recorded files in DATA, each with the function that gets the responses from Apache Kafka."""
 

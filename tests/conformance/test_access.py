@@ -1,4 +1,4 @@
-"""Compares kwire's authorization of every API key and version with Apache Kafka 4.3.1."""
+"""Compares kwire's authorization of every API key and version with Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from kwire.conformance.access.brokers import (
 )
 from kwire.conformance.access.kept import text_of, text_of_scenes
 from kwire.conformance.access.requests import requested_versions
+from kwire.conformance.apache_kafka import VERSION, ZOOKEEPER_VERSION
 from kwire.requests.routes import CLUSTER_ROUTES, ROUTES, guard_of
 from kwire.testing import ZooKeeperProcess
 
 DATA = Path(__file__).parent / "data"
-RECORDED = DATA / "access-4.3.1.txt"
-RECORDED_SCENES = DATA / "access-scenes-4.3.1.txt"
-RECORDED_BROKER_REQUESTS = DATA / "access-brokers-3.9.2.txt"
+RECORDED = DATA / f"access-{VERSION}.txt"
+RECORDED_SCENES = DATA / f"access-scenes-{VERSION}.txt"
+RECORDED_BROKER_REQUESTS = DATA / f"access-brokers-{ZOOKEEPER_VERSION}.txt"
 BEFORE_AUTHENTICATION = {"sasl_handshake", "sasl_authenticate"}
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.apache_kafka import VERSION
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import RemoteBroker, address_of
 
-STORED = Path(__file__).parent / "data" / "served-4.3.1.txt"
+STORED = Path(__file__).parent / "data" / f"served-{VERSION}.txt"
 
 
 @pytest.mark.java
