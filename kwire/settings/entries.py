@@ -254,6 +254,8 @@ def group_entries(
     settings = groups.group_settings(layers.config, overrides)
     entries = []
     for definition in _requested(GroupResourceSettings.DEFINITIONS, names):
+        if definition.internal and definition.name not in overrides:
+            continue
         broker_setting = groups.SYNONYMS[definition.name]
         if broker_setting in BrokerConfig.DEFINITIONS:
             synonyms = layers.synonyms(broker_setting)

@@ -12,7 +12,7 @@ from kwire.settings.rules import BOUNDED, GROUP_KINDS, broken_bounds, number
 SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" if f"group.{name}" in BrokerConfig.DEFINITIONS else name
     for name in GroupResourceSettings.DEFINITIONS
-}
+} | {"streams.assignor.name": "group.streams.assignors"}
 """The broker setting that is the default of each group config; the config itself if none is."""
 
 
@@ -27,6 +27,7 @@ def group_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupR
         for name, synonym in SYNONYMS.items()
         if synonym in config.DEFINITIONS and (text := config.given(synonym)) is not None
     }
+    defaults["streams.assignor.name"] = config.group_streams_assignors[0]
     settings = GroupResourceSettings({**defaults, **overrides})
     for name in overrides:
         for sentence in broken_bounds(config, settings, name, BOUNDED.get(name, (None, None))):

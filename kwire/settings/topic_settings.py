@@ -1,4 +1,4 @@
-"""The topic configs, with the types, defaults and rules of Apache Kafka 4.3."""
+"""The topic configs, with the types, defaults and rules of Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.definitions.log import LogSettings
-from kwire.settings.effects import TIERED_STORAGE
+from kwire.settings.effects import DEAD_LETTERS, TIERED_STORAGE
 from kwire.settings.validators import (
     at_least,
     throttled_replicas,
@@ -51,6 +51,12 @@ class TopicSettings(Settings):
     compression_type: str = _same("compression.type")
     compression_zstd_level: int = _same("compression.zstd.level")
     delete_retention_ms: int = _same("log.cleaner.delete.retention.ms")
+    errors_deadletterqueue_group_enable = boolean(
+        False,
+        MEDIUM,
+        effect=DEAD_LETTERS,
+        doc="Whether share groups may use the topic as their dead-letter queue.",
+    )
     file_delete_delay_ms: int = _same("log.segment.delete.delay.ms")
     flush_messages: int = _same("log.flush.interval.messages")
     flush_ms = long(_default("log.flush.scheduler.interval.ms"), MEDIUM, at_least(0))
@@ -72,6 +78,7 @@ class TopicSettings(Settings):
     local_retention_bytes: int = _same("log.local.retention.bytes")
     local_retention_ms: int = _same("log.local.retention.ms")
     max_compaction_lag_ms: int = _same("log.cleaner.max.compaction.lag.ms")
+    max_decompressed_message_bytes: int = _same("max.decompressed.message.bytes")
     max_message_bytes: int = _same("message.max.bytes")
     message_timestamp_after_max_ms: int = _same("log.message.timestamp.after.max.ms")
     message_timestamp_before_max_ms: int = _same("log.message.timestamp.before.max.ms")
@@ -80,6 +87,8 @@ class TopicSettings(Settings):
     min_compaction_lag_ms: int = _same("log.cleaner.min.compaction.lag.ms")
     min_insync_replicas: int = _same("min.insync.replicas")
     preallocate: bool = _same("log.preallocate")
+    remote_copy_lag_bytes: int = _same("log.remote.copy.lag.bytes")
+    remote_copy_lag_ms: int = _same("log.remote.copy.lag.ms")
     remote_log_copy_disable = boolean(
         False,
         MEDIUM,

@@ -125,6 +125,12 @@ def throttled_replicas(name: str, value: Sequence[str]) -> None:
         )
 
 
+def dead_letter_topic(name: str, value: str) -> None:
+    """Raise ConfigError if the name is reserved for internal topics (KIP-1191)."""
+    if value.startswith("__"):
+        raise ConfigError(f"{name}: DLQ topic name must not start with '__'")
+
+
 _VOTER = re.compile(r"[0-9]+@\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
 
 

@@ -10,6 +10,8 @@ from kwire.settings.error import InvalidValue
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+ARRAY_SIZE_MAX = INT_MAX - 8
+"""The largest size of an array that Java's machines allocate."""
 
 
 Value = bool | int | float | str | tuple[str, ...] | None

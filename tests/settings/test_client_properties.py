@@ -10,14 +10,6 @@ import pytest
 from kwire.settings.client_properties import NAMES, misspelt
 
 SOURCE = Path(__file__).parent / "ClientProperties.java"
-SINCE_4_4 = {
-    "bootstrap.resolve.timeout.ms",
-    "buffer.memory.allocation.strategy",
-    "metadata.cluster.check.enable",
-    "partitioner.rack.aware",
-    "sasl.oauthbearer.allow.unverified.audience",
-    "sasl.oauthbearer.allow.unverified.issuer",
-}
 
 
 def nearest(name: str) -> str | None:
@@ -66,10 +58,8 @@ def test_known_properties_are_not_reported_as_misspelt() -> None:
 @pytest.mark.java
 @pytest.mark.long
 def test_known_names_are_those_of_apache_kafkas_clients(apache_kafka_libs: Path) -> None:
-    """Compares with 4.3.1; the six names that 4.4 adds may be missing."""
     done = subprocess.run(
         ["java", "-cp", f"{apache_kafka_libs}/*", str(SOURCE)],
         capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
-    names = set(done.stdout.split())
-    assert NAMES - SINCE_4_4 <= names <= NAMES
+    assert set(done.stdout.split()) == NAMES

@@ -1,4 +1,4 @@
-"""The declared settings are those of Apache Kafka 4.3.1, as its own ConfigDefs list them."""
+"""The declared settings are those of Apache Kafka 4.4.0, as its own ConfigDefs list them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kwire.settings.zookeeper import ZooKeeperSettings
 
 KAFKA = [
     line.split("\t")
-    for line in (Path(__file__).parent / "kafka-4.3.1.tsv").read_text().splitlines()[1:]
+    for line in (Path(__file__).parent / "kafka-4.4.0.tsv").read_text().splitlines()[1:]
 ]
 DECLARED: dict[str, type[Settings]] = {
     "broker": BrokerConfig,

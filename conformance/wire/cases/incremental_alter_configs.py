@@ -212,6 +212,79 @@ def group(stage: Stage) -> None:
         stage.send(describe(GROUP, name, "consumer.session.timeout.ms"), 4)
 
 
+@case("configs of a group that only 4.4 has")
+def group_of_4_4(stage: Stage) -> None:
+    """Each config is set, valid or not, and the group is described with all its configs.
+
+    Internal configs can be set, and only then are they described.
+    """
+    name = stage.name("g")
+    for change in (
+        ("errors.deadletterqueue.copy.record.enable", SET, "yes"),
+        ("errors.deadletterqueue.copy.record.enable", SET, "true"),
+        ("errors.deadletterqueue.topic.name", SET, "__x"),
+        ("errors.deadletterqueue.topic.name", SET, "a topic"),
+        ("streams.assignor.name", SET, "sticky"),
+        ("streams.rack.aware.assignment.tags", SET, "zone,,rack"),
+        ("streams.rack.aware.assignment.tags", SET, "zone,rack"),
+        ("streams.rack.aware.assignment.tags", SUBTRACT, "rack"),
+        ("consumer.assignor.offload.enable", SET, "false"),
+        ("streams.acceptable.recovery.lag", SET, "-1"),
+        ("streams.num.warmup.replicas", SET, "3"),
+        ("streams.task.offset.interval.ms", SET, "0"),
+        ("streams.assignor.name", DELETE, None),
+    ):
+        stage.send(alter(GROUP, name, change))
+        stage.await_cluster_changes()
+        stage.send(describe(GROUP, name, synonyms=True), 4)
+
+
+@case("settings of a broker that only 4.4 has, only validated")
+def broker_of_4_4(stage: Stage) -> None:
+    """The settings are validated for one broker and for all brokers, and not applied."""
+    for name in ("", str(stage.broker.node_id)):
+        for change in (
+            ("max.decompressed.message.bytes", SET, "0"),
+            ("max.decompressed.message.bytes", SET, "2147483639"),
+            ("max.decompressed.message.bytes", SET, "2147483640"),
+            ("log.remote.copy.lag.bytes", SET, "-2"),
+            ("log.remote.copy.lag.ms", SET, "1000"),
+            ("errors.deadletterqueue.topic.name.prefix", SET, ""),
+            ("errors.deadletterqueue.auto.create.topics.enable", SET, "true"),
+            ("group.consumer.assignor.offload.enable", SET, "false"),
+            ("group.streams.assignors", SET, "sticky"),
+            ("group.streams.num.warmup.replicas", SET, "3"),
+            ("sasl.oauthbearer.allow.unverified.audience", SET, "true"),
+        ):
+            stage.send(alter(BROKER, name, change, validate_only=True))
+
+
+@case("configs of a topic that only 4.4 has")
+def topic_of_4_4(stage: Stage) -> None:
+    """Each config is set, valid or not, and read back."""
+    name = stage.topic(configs={"retention.ms": "1000"}).name
+    keys = (
+        "errors.deadletterqueue.group.enable",
+        "max.decompressed.message.bytes",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
+    )
+    for change in (
+        ("errors.deadletterqueue.group.enable", SET, "yes"),
+        ("errors.deadletterqueue.group.enable", SET, "true"),
+        ("max.decompressed.message.bytes", SET, "0"),
+        ("max.decompressed.message.bytes", SET, "100"),
+        ("max.decompressed.message.bytes", SET, "2147483640"),
+        ("remote.copy.lag.bytes", SET, "-2"),
+        ("remote.copy.lag.bytes", SET, "5"),
+        ("remote.copy.lag.ms", SET, "-2"),
+        ("remote.copy.lag.ms", SET, "5000"),
+    ):
+        stage.send(alter(TOPIC, name, change))
+        stage.await_cluster_changes()
+        stage.send(describe(TOPIC, name, *keys, synonyms=True), 4)
+
+
 @case("client metrics")
 @in_turn
 def client_metrics(stage: Stage) -> None:

@@ -15,23 +15,30 @@ from kwire.settings.definition import (
     Settings,
     boolean,
     integer,
+    java_class,
     long,
+    optional_string,
     short,
     string,
     strings,
 )
 from kwire.settings.effects import (
+    DEAD_LETTERS,
     JAVA,
     NO_BUFFERS,
     NO_LINGER,
     NO_PURGING,
+    NO_WARMUP,
     ONE_ASSIGNOR,
     ONE_LOOP,
     SHARE_STATE_PRUNING,
+    STREAMS_ASSIGNORS,
+    STREAMS_TAGS,
 )
 from kwire.settings.validators import (
     at_least,
     between,
+    dead_letter_topic,
     members,
     offset_reset,
     one_of,
@@ -49,6 +56,9 @@ class ConsumerGroupSettings(Settings):
         at_least(0),
         mode=CLUSTER_WIDE,
         doc="The shortest time between two assignments of a consumer group.",
+    )
+    group_consumer_assignor_offload_enable = boolean(
+        True, MEDIUM, mode=CLUSTER_WIDE, internal=True, effect=ONE_LOOP
     )
     group_consumer_assignors = strings(
         ("uniform", "range"),
@@ -123,6 +133,7 @@ class ConsumerGroupConfigs(Settings):
     """The configs of a consumer group."""
 
     consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    consumer_assignor_offload_enable = boolean(True, MEDIUM, internal=True, effect=ONE_LOOP)
     consumer_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
     consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
@@ -241,7 +252,16 @@ class ShareGroupSettings(Settings):
 class ShareCoordinatorSettings(Settings):
     """The share coordinator, which stores the state of share partitions."""
 
+    group_share_assignor_offload_enable = boolean(
+        True, MEDIUM, mode=CLUSTER_WIDE, internal=True, effect=ONE_LOOP
+    )
     group_share_assignors = strings(("simple",), MEDIUM, members(empty=False), effect=ONE_ASSIGNOR)
+    group_share_dlq_manager_class_name = string(
+        "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager",
+        MEDIUM,
+        internal=True,
+        effect=JAVA,
+    )
     group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
     group_share_persister_class_name = string(
         "org.apache.kafka.server.share.persister.DefaultStatePersister",
@@ -287,6 +307,7 @@ class ShareMembershipConfigs(Settings):
     """The configs of a share group about its members."""
 
     share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    share_assignor_offload_enable = boolean(True, MEDIUM, internal=True, effect=ONE_LOOP)
     share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
     share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
@@ -294,6 +315,21 @@ class ShareMembershipConfigs(Settings):
 class ShareGroupConfigs(Settings):
     """The configs of a share group about its records."""
 
+    errors_deadletterqueue_copy_record_enable = boolean(
+        False,
+        MEDIUM,
+        effect=DEAD_LETTERS,
+        doc="Whether a record in the dead-letter queue has the key and the value of the record "
+        "that the share group gave up.",
+    )
+    errors_deadletterqueue_topic_name = string(
+        "",
+        MEDIUM,
+        dead_letter_topic,
+        effect=DEAD_LETTERS,
+        doc="The topic that records go to when a share group rejects them or gives them up; empty "
+        "means none.",
+    )
     share_auto_offset_reset = string(
         "latest",
         MEDIUM,
@@ -319,12 +355,21 @@ class ShareGroupConfigs(Settings):
 class StreamsGroupSettings(Settings):
     """Groups of Kafka Streams (KIP-1071)."""
 
+    group_streams_acceptable_recovery_lag = long(
+        10_000, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
+    )
     group_streams_assignment_interval_ms = integer(
         1000,
         MEDIUM,
         at_least(0),
         mode=CLUSTER_WIDE,
         doc="The shortest time between two assignments of a streams group.",
+    )
+    group_streams_assignor_offload_enable = boolean(
+        True, MEDIUM, mode=CLUSTER_WIDE, internal=True, effect=ONE_LOOP
+    )
+    group_streams_assignors = strings(
+        ("sticky",), MEDIUM, members(empty=False), effect=STREAMS_ASSIGNORS
     )
     group_streams_heartbeat_interval_ms = integer(
         5000, MEDIUM, at_least(1), doc="How often the members of a streams group send heartbeats."
@@ -356,6 +401,9 @@ class StreamsGroupSettings(Settings):
     group_streams_max_standby_replicas = integer(
         2, MEDIUM, at_least(0), doc="The largest allowed value of `streams.num.standby.replicas`."
     )
+    group_streams_max_warmup_replicas = integer(
+        20, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
+    )
     group_streams_min_assignment_interval_ms = integer(
         0,
         MEDIUM,
@@ -374,9 +422,16 @@ class StreamsGroupSettings(Settings):
         at_least(1),
         doc="The smallest allowed value of `streams.session.timeout.ms`.",
     )
+    group_streams_min_task_offset_interval_ms = integer(
+        15_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
+    )
     group_streams_num_standby_replicas = integer(
         0, MEDIUM, at_least(0), doc="The number of standby copies of each task's state."
     )
+    group_streams_num_warmup_replicas = integer(
+        2, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
+    )
+    group_streams_rack_aware_assignment_tags = strings((), LOW, members(), effect=STREAMS_TAGS)
     group_streams_session_timeout_ms = integer(
         45_000,
         MEDIUM,
@@ -384,16 +439,41 @@ class StreamsGroupSettings(Settings):
         doc="How long a member of a streams group may send no heartbeat before the group removes "
         "it.",
     )
+    group_streams_task_offset_interval_ms = integer(
+        60_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
+    )
+    group_streams_topology_description_plugin_class = java_class(MEDIUM, effect=JAVA)
 
 
 class StreamsGroupConfigs(Settings):
     """The configs of a streams group."""
 
+    streams_acceptable_recovery_lag = long(
+        10_000, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
+    )
     streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    streams_assignor_name = optional_string(
+        MEDIUM,
+        effect=STREAMS_ASSIGNORS,
+        doc="The assignor of a streams group; by default the first of `group.streams.assignors`.",
+    )
+    streams_assignor_offload_enable = boolean(True, MEDIUM, internal=True, effect=ONE_LOOP)
     streams_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
     streams_initial_rebalance_delay_ms = integer(3000, MEDIUM, at_least(0))
     streams_num_standby_replicas = integer(0, MEDIUM, at_least(0))
+    streams_num_warmup_replicas = integer(2, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP)
+    streams_rack_aware_assignment_tags = strings(
+        (),
+        LOW,
+        members(),
+        effect=STREAMS_TAGS,
+        doc="The client tags over whose values a streams group spreads the standby copies of a "
+        "task's state.",
+    )
     streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    streams_task_offset_interval_ms = integer(
+        60_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
+    )
 
 
 class GroupSettings(

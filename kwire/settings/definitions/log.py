@@ -26,6 +26,8 @@ from kwire.settings.definition import (
 from kwire.settings.effects import (
     CLUSTER,
     CORDONED,
+    DEAD_LETTERS,
+    DECOMPRESSED,
     JAVA,
     KEYS_ARE_A_SET,
     NO_PURGING,
@@ -34,7 +36,7 @@ from kwire.settings.effects import (
     TIERED_STORAGE,
 )
 from kwire.settings.validators import at_least, between, between_or, members, one_of
-from kwire.settings.values import LONG_MAX
+from kwire.settings.values import ARRAY_SIZE_MAX, LONG_MAX
 
 
 class LogSettings(Settings):
@@ -82,6 +84,12 @@ class LogSettings(Settings):
     )
     delete_records_purgatory_purge_interval_requests = integer(1, MEDIUM, effect=NO_PURGING)
     delete_topic_enable = boolean(True, HIGH, doc="Whether topics can be deleted.")
+    errors_deadletterqueue_auto_create_topics_enable = boolean(
+        False, MEDIUM, mode=CLUSTER_WIDE, effect=DEAD_LETTERS
+    )
+    errors_deadletterqueue_topic_name_prefix = string(
+        "dlq.", MEDIUM, mode=CLUSTER_WIDE, effect=DEAD_LETTERS
+    )
     fetch_max_bytes = integer(
         57_671_680, MEDIUM, at_least(1024), doc="The largest size of a Fetch response, in bytes."
     )
@@ -260,6 +268,24 @@ class LogSettings(Settings):
         mode=CLUSTER_WIDE,
         doc="Whether the file of a new segment gets its full size at once.",
     )
+    log_remote_copy_lag_bytes = long(
+        -1,
+        MEDIUM,
+        at_least(-1),
+        mode=CLUSTER_WIDE,
+        effect=TIERED_STORAGE,
+        doc="Number of bytes behind a segment at which it is copied to tiered storage, even before "
+        "remote.copy.lag.ms; -1 means local.retention.bytes.",
+    )
+    log_remote_copy_lag_ms = long(
+        0,
+        MEDIUM,
+        at_least(-1),
+        mode=CLUSTER_WIDE,
+        effect=TIERED_STORAGE,
+        doc="Age of its newest record at which a segment is copied to tiered storage; -1 means "
+        "local.retention.ms.",
+    )
     log_retention_bytes = long(
         -1,
         HIGH,
@@ -300,6 +326,15 @@ class LogSettings(Settings):
         at_least(0),
         mode=CLUSTER_WIDE,
         doc="How long a deleted file stays on disk, under a name that ends in .deleted.",
+    )
+    max_decompressed_message_bytes = integer(
+        ARRAY_SIZE_MAX,
+        MEDIUM,
+        between(1, ARRAY_SIZE_MAX),
+        mode=CLUSTER_WIDE,
+        effect=DECOMPRESSED,
+        doc="The largest record in a compressed batch that the topic accepts, in bytes after "
+        "decompression.",
     )
     max_incremental_fetch_session_cache_slots = integer(
         1000, MEDIUM, at_least(0), doc="The largest number of fetch sessions that the broker keeps."

@@ -280,6 +280,8 @@ class SaslSettings(Settings, effect=SASL):
     sasl_login_retry_backoff_max_ms = long(10_000, LOW)
     sasl_login_retry_backoff_ms = long(100, LOW)
     sasl_mechanism_controller_protocol = string("GSSAPI", HIGH)
+    sasl_oauthbearer_allow_unverified_audience = boolean(False, MEDIUM)
+    sasl_oauthbearer_allow_unverified_issuer = boolean(False, MEDIUM)
     sasl_oauthbearer_assertion_algorithm = string(
         "RS256", MEDIUM, one_of_any_case("ES256", "RS256")
     )

@@ -52,6 +52,7 @@ SYNONYMS: Mapping[str, tuple[BrokerDefault, ...]] = {
     "local.retention.bytes": _one("log.local.retention.bytes"),
     "local.retention.ms": _one("log.local.retention.ms"),
     "max.compaction.lag.ms": _one("log.cleaner.max.compaction.lag.ms"),
+    "max.decompressed.message.bytes": _one("max.decompressed.message.bytes"),
     "max.message.bytes": _one("message.max.bytes"),
     "message.timestamp.after.max.ms": _one("log.message.timestamp.after.max.ms"),
     "message.timestamp.before.max.ms": _one("log.message.timestamp.before.max.ms"),
@@ -60,6 +61,8 @@ SYNONYMS: Mapping[str, tuple[BrokerDefault, ...]] = {
     "min.compaction.lag.ms": _one("log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": _one("min.insync.replicas"),
     "preallocate": _one("log.preallocate"),
+    "remote.copy.lag.bytes": _one("log.remote.copy.lag.bytes"),
+    "remote.copy.lag.ms": _one("log.remote.copy.lag.ms"),
     "retention.bytes": _one("log.retention.bytes"),
     "retention.ms": (
         BrokerDefault("log.retention.ms", 1),
