@@ -5,6 +5,8 @@
 Maven downloads kafka-clients of each release from Maven Central, and tools/Releases.java reads its
 class ApiKeys: up to 3.2 for a broker on ZooKeeper, and from 3.3 on, when KRaft was ready for
 production, for a broker on KRaft.  Needs Java 17 and Maven.
+
+`make upgrade` (tools/upgrade) adds one release, which it has read already, by `add`.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from kwire.testing.hooks.control.releases import CHANGES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "kwire" / "testing" / "hooks" / "control" / "releases.py"
 PROGRAM: Final = ROOT / "tools" / "Releases.java"
 
-RELEASES: Final = (
-    "2.1.1", "2.2.2", "2.3.1", "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2",
-    "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.1",
-    "4.2.0", "4.3.1",
-)  # fmt: skip
+LIST: Final = ROOT / "tools" / "releases.txt"
+"""The last release of each minor version, one a line, the oldest first."""
 ZOOKEEPER_SCOPED: Final = ("2.8", "3.0", "3.1", "3.2")
 """Releases whose ApiKeys have a scope for ZooKeeper.  Earlier ones have no scopes."""
 OF_KRAFT_ALONE: Final = {"2.7": {52, 53, 54, 55}}
@@ -46,13 +48,13 @@ CHANGES: Final = {
 '''
 
 TAIL: Final = '''}
-"""By release, what is different from the one before: `key:highest`, and `-key` where it went."""
+"""Changes since the previous release: `key:version` is a new highest version, `-key` a removal."""
 '''
 
 
-def fetch(folder: Path) -> None:
+def fetch(folder: Path, releases: Sequence[str]) -> None:
     """Download the jars to a folder."""
-    jars = [("org.apache.kafka", "kafka-clients", release) for release in RELEASES]
+    jars = [("org.apache.kafka", "kafka-clients", release) for release in releases]
     items = "".join(
         f"<artifactItem><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version></artifactItem>"
@@ -74,7 +76,7 @@ def fetch(folder: Path) -> None:
 
 def ask(folder: Path, release: str) -> dict[int, int]:
     """The highest version of each API key in a release."""
-    name = release.rpartition(".")[0]
+    name = minor(release)
     has_kraft = name >= "3.3"
     scope = ["BROKER"] if has_kraft else ["ZK_BROKER"] if name in ZOOKEEPER_SCOPED else []
     path = f"{folder}/kafka-clients-{release}.jar:{folder}/slf4j-api-{LOGGING}.jar"
@@ -105,18 +107,56 @@ def entry(release: str, text: str) -> str:
     return f'    "{release}": (\n{inner}    ),\n'
 
 
+def minor(release: str) -> str:
+    """The name of a release in the table: `4.4` for `4.4.0`."""
+    return release.rpartition(".")[0]
+
+
+def table_text(table: Mapping[str, str]) -> str:
+    """The text of the module, except its format."""
+    return HEAD + "".join(entry(name, text) for name, text in table.items()) + TAIL
+
+
+def with_release(table: Mapping[str, str], name: str, versions: dict[int, int]) -> dict[str, str]:
+    """The table with the highest versions of a minor release, which is the newest of the table."""
+    others = {each: text for each, text in table.items() if each != name}
+    before: dict[int, int] = {}
+    for text in others.values():
+        for word in text.split():
+            key, colon, version = word.partition(":")
+            if colon:
+                before[int(key)] = int(version)
+            else:
+                del before[int(key.removeprefix("-"))]
+    return {**others, name: changes(before, versions)}
+
+
+def with_listed(releases: Sequence[str], release: str) -> list[str]:
+    """The list of releases with one more, which replaces that of its minor version."""
+    return [*(each for each in releases if minor(each) != minor(release)), release]
+
+
+def add(release: str, versions: dict[int, int]) -> None:
+    """Write the list and the table with a release, which is the newest."""
+    listed = with_listed(LIST.read_text("utf-8").split(), release)
+    LIST.write_text("".join(f"{each}\n" for each in listed), "utf-8")
+    write_table(with_release(CHANGES, minor(release), versions))
+
+
+def write_table(table: Mapping[str, str], target: Path = TARGET) -> None:
+    target.write_text(table_text(table), "utf-8")
+    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(target)], check=True)
+
+
 def main() -> None:
     """Write the module.  The optional argument is a folder for the jars."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
-    fetch(folder)
-    before: dict[int, int] = {}
-    written = HEAD
-    for release in RELEASES:
-        after = ask(folder, release)
-        written += entry(release.rpartition(".")[0], changes(before, after))
-        before = after
-    TARGET.write_text(written + TAIL)
-    subprocess.run([sys.executable, "-m", "ruff", "format", str(TARGET)], check=True)
+    releases = LIST.read_text("utf-8").split()
+    fetch(folder, releases)
+    table: dict[str, str] = {}
+    for release in releases:
+        table = with_release(table, minor(release), ask(folder, release))
+    write_table(table)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,7 @@ OF_RELEASES = {
     "3.5": (9, 15, 3, 7, 0),
     "3.9.2": (11, 17, 4, 7, 1),
     "4.3": (13, 18, 4, 7, 2),
+    "4.4": (13, 18, 5, 7, 2),
 }
 """Read off Apache Kafka's documentation of each release."""
 
@@ -127,7 +128,9 @@ def test_release_has_the_highest_versions_of_apache_kafka(release: str) -> None:
 
 
 def test_newest_release_serves_all_apis_and_versions_never_decrease() -> None:
-    assert of_release("4.3") == {int(each.api_key): each.max_version for each in ROUTES}
+    *_, before, newest = (of_release(release) for release in CHANGES)
+    for route in ROUTES:  # a broker that moves to the newest release is between the last two
+        assert before[route.api_key] <= route.max_version <= newest[route.api_key]
     known = [of_release(release) for release in CHANGES]
     gone_with_zookeeper = {38, 39, 40, 41, 50, 51}  # for a while: tokens and SCRAM
     for older, newer in pairwise(known):

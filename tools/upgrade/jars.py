@@ -35,6 +35,8 @@ class JsonSchema:
 
     artifact: str
     json: JsonObject
+    comments: tuple[str, ...] = ()
+    """Its comments, of which most say what a version adds and which errors there are."""
 
     @property
     def name(self) -> str:
@@ -79,7 +81,15 @@ def _schemas_of(artifact: str, path: Path) -> Iterable[JsonSchema]:
         for entry in jar.namelist():
             folder, _, name = entry.rpartition("/")
             if folder in SCHEMA_FOLDERS and name.endswith(".json"):
-                yield JsonSchema(artifact, parse_json(jar.read(entry).decode()))
+                text = jar.read(entry).decode()
+                yield JsonSchema(artifact, parse_json(text), comments_in(text))
+
+
+def comments_in(text: str) -> tuple[str, ...]:
+    """The lines of the comments in a schema, without the licence in front of it."""
+    lines = (line.strip() for line in text[text.find("{") :].splitlines())
+    comments = (line.lstrip("/ ") for line in lines if line.startswith("//"))
+    return tuple(comment for comment in comments if comment)
 
 
 def parse_json(text: str) -> JsonObject:

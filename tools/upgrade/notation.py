@@ -67,7 +67,12 @@ class SchemaLine:
     name: str
     """What the line declares: a message, a field, or `struct X`."""
     text: str
+    versions: Versions
     below: list[SchemaLine] = field(default_factory=list)
+    about: str = ""
+    """What Kafka says the field is, which the notation leaves out."""
+    is_map_key: bool = False
+    """Whether Kafka keeps the array that has the field as a map, by its values."""
 
     def walk(self, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], SchemaLine]]:
         """This line and all lines below it, each with the names that lead to it."""
@@ -87,10 +92,12 @@ def message_lines(schema: JsonSchema) -> SchemaLine | None:
     number = f" {json['apiKey']}" if "apiKey" in json else ""
     flexible = parse_versions(json["flexibleVersions"])
     since = "" if flexible.empty else f", flexible {flexible.first}+"
-    line = SchemaLine(schema.name, f"{kind}{number} {schema.name}, versions {versions}{since}")
+    head = f"{kind}{number} {schema.name}, versions {versions}{since}"
+    line = SchemaLine(schema.name, head, versions)
     line.below = _fields(json.get("fields", ()), versions, schema.name)
     for struct in json.get("commonStructs", ()):
-        shared = SchemaLine(f"struct {struct['name']}", f"struct {struct['name']}")
+        head = f"struct {struct['name']}"
+        shared = SchemaLine(head, head, versions)
         shared.below = _fields(struct["fields"], versions, f"{schema.name}.{struct['name']}")
         line.below.append(shared)
     return line
@@ -123,9 +130,14 @@ def _field(json: JsonObject, base: Versions, place: str) -> SchemaLine | None:
         parts.append("ignorable")
     if json.get("flexibleVersions") == "none":
         parts.append("rigid")
-    line = SchemaLine(json["name"], ", ".join(parts))
-    line.below = _fields(json.get("fields", ()), versions, place)
-    return line
+    return SchemaLine(
+        json["name"],
+        ", ".join(parts),
+        versions,
+        _fields(json.get("fields", ()), versions, place),
+        json.get("about", ""),
+        json.get("mapKey", False),
+    )
 
 
 def _nullable(json: JsonObject, versions: Versions, place: str) -> str:

@@ -14,7 +14,7 @@ import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.Readable;
 
 /**
- * What Apache Kafka 4.3.1 makes of messages. Lines come from standard input, each a JSON object with
+ * What Apache Kafka makes of messages. Lines come from standard input, each a JSON object with
  * "message" and "version". One with "json" is printed with "hex", the bytes of these values; one with
  * "hex" with "end", where reading them ended, and "json", the values (without records, which Kafka's
  * JSON lacks), or with "refused", why they cannot be read.
@@ -24,6 +24,7 @@ import org.apache.kafka.common.protocol.Readable;
 public class KafkaMessages {
     static final String[] PLACES = {
         "org.apache.kafka.common.message.%sData", "org.apache.kafka.common.message.%s",
+        "org.apache.kafka.common.metadata.%s", "org.apache.kafka.raft.generated.%s",
         "org.apache.kafka.coordinator.group.generated.%s",
         "org.apache.kafka.coordinator.transaction.generated.%s",
         "org.apache.kafka.coordinator.share.generated.%s",

@@ -1,0 +1,100 @@
+"""Moves kwire to another release of Apache Kafka.
+
+    python -m tools.upgrade 4.5.0
+    python -m tools.upgrade --list --from 4.3.1 4.4.0
+
+KAFKA is a release, which Maven downloads, or the `libs` folder of a release candidate.  The command
+writes the message schemas, the error codes, the tables of settings, features and releases, and the
+recorded messages.  Then it prints the work list, which is also in artifacts/upgrade-VERSION.md, and
+compares kwire with the release and with the one before it.  docs/upgrading-kafka.md says what to do
+with all that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from kwire.conformance.apache_kafka import VERSION, libs
+from tools import releases
+from tools.upgrade.facts import BROKER, Facts
+from tools.upgrade.item import list_text
+from tools.upgrade.release import Release, read_release
+from tools.upgrade.schema_files import file_texts, lost_comments, texts_in, write
+from tools.upgrade.serving import serving
+from tools.upgrade.tables import write_tables
+from tools.upgrade.worklist import work_list
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+SCHEMAS: Final = Path("codecs/schema")
+
+
+def jars_of(kafka: str) -> Path:
+    """The folder of jars that an argument names: a folder, or a release to download."""
+    return Path(kafka) if Path(kafka).is_dir() else libs(kafka)
+
+
+def rewrite(release: Release) -> list[str]:
+    """Write all that follows from a release; return what a person has to know."""
+    notes = []
+    today = texts_in(ROOT / SCHEMAS)
+    texts = file_texts(release.schemas, today)
+    for stem in write(ROOT / SCHEMAS, texts):
+        notes.append(f"{SCHEMAS}/{stem}.txt is written")
+        lost = lost_comments(texts[stem], today.get(stem, ""))
+        notes += [f"{SCHEMAS}/{stem}.txt lost a comment: {comment}" for comment in lost]
+    facts = release.facts
+    tables = write_tables(ROOT, release.version, facts.errors, facts.settings, facts.features)
+    notes += [f"{name} is written" for name in tables]
+    releases.add(release.version, highest_versions(facts))
+    return notes
+
+
+def highest_versions(facts: Facts) -> dict[int, int]:
+    """The highest version of each API key that a broker reports in ApiVersions."""
+    return {
+        api.key: api.stable
+        for api in facts.apis
+        if BROKER in api.listeners and api.stable >= api.min
+    }
+
+
+def run(*command: str) -> bool:
+    """Run a command of the repository; say which failed, and return whether it did not."""
+    done = subprocess.run([sys.executable, *command], cwd=ROOT)
+    if done.returncode:
+        print(f"FAILED: python {' '.join(command)}", file=sys.stderr)
+    return not done.returncode
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return 0 if all steps went well, which says nothing about the work list."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.upgrade",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kafka", metavar="KAFKA", help="a release, or a folder of its jars")
+    parser.add_argument(
+        "--from", dest="before", metavar="KAFKA", default=VERSION, help=f"instead of {VERSION}"
+    )
+    parser.add_argument("--list", action="store_true", help="print the work list, write nothing")
+    options = parser.parse_args(arguments)
+    before, after = read_release(jars_of(options.before)), read_release(jars_of(options.kafka))
+    notes = [] if options.list else rewrite(after)
+    good = options.list or (run("-m", "kwire.codecs.generator") and run("tools/derived.py"))
+    items = work_list(before, after, serving(ROOT))
+    text = list_text(items, before.version, after.version)
+    if not options.list:
+        target = ROOT / "artifacts" / f"upgrade-{after.version}.md"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, "utf-8")
+    print(text, *notes, sep="\n")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
