@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.new_cluster import first_changes
+from kwire.cluster.decisions.new_cluster import first_changes, first_changes_beside_logs
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.codecs.uuids import random_uuid, uuid_text
@@ -28,6 +28,7 @@ from kwire.storage.partitions import cleaning, moving
 from kwire.testing.hooks.snapshots import journal_of
 
 if TYPE_CHECKING:
+    from kwire.cluster.metadata.changes import Change
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.log.directory.files import Files
     from kwire.settings import BrokerConfig
@@ -204,8 +205,7 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
     """
     _check_metadata_dir(config, logs)
     path = Path(config.log_dirs[0])
-    first = first_changes(config) if takeover.is_new(logs) else ()
-    store = LocalStore(path / FILE_NAME, cluster_id, logs.files, first)
+    store = LocalStore(path / FILE_NAME, cluster_id, logs.files, _first_changes(config, logs))
     directory = next(each for each in logs.online_dirs if each.path == path)
 
     def failed(error: OSError) -> None:
@@ -214,6 +214,15 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
 
     store.on_failure = failed
     return store
+
+
+def _first_changes(config: BrokerConfig, logs: LogManager) -> tuple[Change, ...]:
+    """The changes that create the metadata if these directories have none of kwire's yet."""
+    if takeover.is_new(logs):
+        return first_changes(config)
+    if takeover.metadata_folder(logs) is not None:
+        return ()  # the takeover follows the KRaft metadata log
+    return first_changes_beside_logs()
 
 
 def _check_metadata_dir(config: BrokerConfig, logs: LogManager) -> None:

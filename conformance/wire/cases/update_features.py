@@ -15,9 +15,10 @@ def access_request(version: int, topic_id: bytes) -> UpdateFeaturesRequest:
 
 
 TRANSACTIONS, METADATA = "transaction.version", "metadata.version"
+SHARES, ELR = "share.version", "eligible.leader.replicas.version"
 UNKNOWN_TYPE, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
 DOWNGRADES = (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
-LATEST = {TRANSACTIONS: 2, METADATA: 30}
+LATEST = {TRANSACTIONS: 2, METADATA: 33, SHARES: 2, ELR: 1}
 
 
 def upgrade_request(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
@@ -52,14 +53,17 @@ def out_of_range(stage: Stage) -> None:
     """Upgrades to levels that are lower than the current one, or that do not exist."""
     for level in (3, 32_767, -1, -32_768):
         stage.send(upgrade_request((TRANSACTIONS, level)))
-    for level in (31, 6, 1, 0, -1):
+    for level in (35, 34, 6, 1, 0, -1):
         stage.send(upgrade_request((METADATA, level)))
 
 
 @case("lower levels, as an upgrade")
 def downwards(stage: Stage) -> None:
-    for name, level in ((TRANSACTIONS, 1), (TRANSACTIONS, 0), (METADATA, 29), (METADATA, 7)):
-        stage.send(upgrade_request((name, level)))
+    for level in (1, 0):
+        stage.send(upgrade_request((TRANSACTIONS, level)))
+        stage.send(upgrade_request((SHARES, level)))
+    for level in (32, 30, 7):
+        stage.send(upgrade_request((METADATA, level)))
 
 
 @case("features that there are not")
@@ -73,7 +77,7 @@ def unknown(stage: Stage) -> None:
 def some_of_them(stage: Stage) -> None:
     stage.send(upgrade_request((TRANSACTIONS, 2), ("nothing.version", 1)))
     stage.send(upgrade_request(("nothing.version", 1), (TRANSACTIONS, 2)))
-    stage.send(upgrade_request((METADATA, 29), (TRANSACTIONS, 1)))
+    stage.send(upgrade_request((METADATA, 32), (TRANSACTIONS, 1)))
 
 
 @case("nothing at all")
@@ -100,8 +104,12 @@ def downgrades(stage: Stage) -> None:
     for kind in DOWNGRADES:
         for level in (2, 1, 0, -1, 3):
             stage.send(validation_request((TRANSACTIONS, level, kind)))
-        for level in (30, 29, 20, 7, 6, 0, 31):
+        for level in (33, 32, 31, 30, 20, 7, 6, 0, 34):
             stage.send(validation_request((METADATA, level, kind)))
+        for level in (2, 1, 0, 3):
+            stage.send(validation_request((SHARES, level, kind)))
+            stage.send(validation_request((ELR, level, kind)))
+        stage.send(validation_request(("kraft.version", 0, kind)))
         for level in (0, 1):
             stage.send(validation_request(("nothing.version", level, kind)))
 
@@ -109,9 +117,9 @@ def downgrades(stage: Stage) -> None:
 @case("several, only validated", since=1)
 def several(stage: Stage) -> None:
     """One request has two updates; one that is refused decides the result of both."""
-    stage.send(validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 30, UPGRADE)))
+    stage.send(validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 33, UPGRADE)))
     stage.send(
-        validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 29, SAFE_DOWNGRADE))
+        validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 32, SAFE_DOWNGRADE))
     )
     stage.send(validation_request((TRANSACTIONS, 1, UPGRADE), ("nothing.version", 1, UPGRADE)))
 

@@ -8,16 +8,33 @@ supports it; a broker that is away only for a moment would lower it again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Final
 
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, Levels
+from kwire.cluster.metadata.features import (
+    CIDR_HOSTS,
+    CONTROLLER_UNREGISTRATION,
+    ELIGIBLE_LEADERS,
+    ELR_VERSION,
+    METADATA_VERSION,
+    SUPPORTED,
+    Levels,
+)
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """FeatureUpdate.UpgradeType of Kafka's Admin."""
+
+CHANGE_RECORDS: Final = frozenset(
+    {8, 11, 13, 14, 15, 17, ELIGIBLE_LEADERS, 30, CIDR_HOSTS, CONTROLLER_UNREGISTRATION}
+)
+"""The levels of metadata.version that may change records of the metadata.
+
+Apache Kafka's MetadataVersion.didMetadataChange; a downgrade does not cross them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +56,9 @@ def update_features(
     features = image.features
     epoch = _next_epoch(image)
     after = features
+    proposed = {**features.in_force, **{each.feature: each.level for each in updates}}
     for each in updates:
-        reason = _why_refused(image, each, node_id)
+        reason = _why_refused(image, each, proposed, node_id)
         if reason is not None:
             raise Refusal(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -51,14 +69,19 @@ def update_features(
     return SetFeatures(features.epoch, after) if after != features else None
 
 
-def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
-    """Return why an update is not possible, in Apache Kafka's words; None if it is possible."""
+def _why_refused(
+    image: ClusterImage, wanted: FeatureUpdate, proposed: Mapping[str, int], node_id: int
+) -> str | None:
+    """Return why an update is not possible, in Apache Kafka's words; None if it is possible.
+
+    `proposed` are the levels after all updates of the request.
+    """
     current = image.features.level(wanted.feature)
     reason = _why_invalid(wanted) or _why_unsupported(image, wanted, node_id)
-    reason = reason or _why_wrong_direction(wanted, current)
+    reason = reason or _why_wrong_direction(wanted, current) or _why_dependent(wanted, proposed)
     if reason is not None:
         return f"Invalid update version {wanted.level} for feature {wanted.feature}. {reason}"
-    if wanted.feature == METADATA_VERSION and wanted.level < current:
+    if wanted.feature == METADATA_VERSION and _changes_records(wanted.level, current):
         return _refused_downgrade(wanted, current)
     return None
 
@@ -113,6 +136,23 @@ def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
     return None
 
 
+def _why_dependent(wanted: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
+    """Return which other feature needs a higher level first, or None."""
+    if wanted.feature != ELR_VERSION or not wanted.level:
+        return None
+    if proposed.get(METADATA_VERSION, 0) >= ELIGIBLE_LEADERS:
+        return None
+    return (
+        f"{ELR_VERSION} could not be set to {wanted.level} because it depends on "
+        f"{METADATA_VERSION} level {ELIGIBLE_LEADERS}"
+    )
+
+
+def _changes_records(level: int, current: int) -> bool:
+    """Whether the metadata may have records, at level `current`, that `level` does not have."""
+    return any(level < each <= current for each in CHANGE_RECORDS)
+
+
 def _refused_downgrade(wanted: FeatureUpdate, current: int) -> str:
     """Return the error message for a downgrade of metadata.version."""
     why = (
@@ -164,9 +204,9 @@ def _best(image: ClusterImage) -> dict[str, int]:
 
     All members must support it, and the administrator must allow it.
     """
-    best = {}
-    for name, (_, high) in SUPPORTED.items():
-        level = min(image.features.asked.get(name, high), _highest(name, image.brokers.values()))
+    best, wanted = {}, image.features.wanted
+    for name in SUPPORTED:
+        level = min(wanted.get(name, 0), _highest(name, image.brokers.values()))
         if level and not any(
             _why_lacking(each.features, name, level) for each in image.brokers.values()
         ):
@@ -193,7 +233,7 @@ def _agreed(image: ClusterImage, levels: Mapping[str, int]) -> SetFeatures | Non
     features = image.features
     if features.agreed == levels:
         return None
-    return SetFeatures(features.epoch, replace(features, agreed=levels, epoch=_next_epoch(image)))
+    return SetFeatures(features.epoch, features.with_agreed(levels, _next_epoch(image)))
 
 
 def _next_epoch(image: ClusterImage) -> int:

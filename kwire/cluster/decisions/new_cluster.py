@@ -9,9 +9,15 @@ in Kafka.  Clusters on ZooKeeper, and metadata of earlier versions, have neither
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
-from kwire.cluster.metadata.changes import Change, SetConfigs, SetFeatures
-from kwire.cluster.metadata.features import ELR_VERSION, FinalizedFeatures
+from kwire.cluster.metadata.changes import Change, Decision, SetConfigs, SetFeatures
+from kwire.cluster.metadata.features import (
+    ELR_VERSION,
+    LEVELS_WITHOUT_ELR,
+    NEWEST_LEVELS,
+    FinalizedFeatures,
+)
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
@@ -21,13 +27,53 @@ MIN_ISR = "min.insync.replicas"
 
 
 def first_changes(config: BrokerConfig) -> tuple[Change, ...]:
-    """The changes that create a new cluster's metadata; `config` is its first broker's."""
+    """The changes that create a new cluster's metadata; `config` is its first broker's.
+
+    They name the level of each feature, so that the levels stay when kwire supports higher ones.
+    """
     configs = {MIN_ISR: str(config.min_insync_replicas)}
-    unset = FinalizedFeatures()
     return (
         SetConfigs(ConfigResourceType.BROKER, CLUSTER_DEFAULT, {}, configs),
-        SetFeatures(unset.epoch, FinalizedFeatures({ELR_VERSION: 1}, epoch=unset.epoch + 1)),
+        _set_levels(NEWEST_LEVELS),
     )
+
+
+def first_changes_beside_logs() -> tuple[Change, ...]:
+    """The changes that create new metadata in directories that have only logs of Apache Kafka."""
+    return (_set_levels(LEVELS_WITHOUT_ELR),)
+
+
+def _set_levels(levels: Mapping[str, int]) -> SetFeatures:
+    unset = FinalizedFeatures()
+    return SetFeatures(unset.epoch, FinalizedFeatures(levels, epoch=unset.epoch + 1))
+
+
+def min_isr_decisions(image: ClusterImage, config: BrokerConfig) -> list[Decision]:
+    """The decisions that ELR brings when an administrator turns it on.
+
+    All brokers get a `min.insync.replicas` unless they have one, and single brokers lose theirs.
+    """
+    brokers = [name for kind, name in image.configs if kind == ConfigResourceType.BROKER]
+    return [
+        partial(_set_min_isr, str(config.min_insync_replicas)),
+        *(partial(_delete_min_isr, name) for name in brokers if name != CLUSTER_DEFAULT),
+    ]
+
+
+def _set_min_isr(value: str, image: ClusterImage) -> SetConfigs | None:
+    before = image.configs_of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
+    if MIN_ISR in before:
+        return None
+    after = {**before, MIN_ISR: value}
+    return SetConfigs(ConfigResourceType.BROKER, CLUSTER_DEFAULT, before, after)
+
+
+def _delete_min_isr(broker_name: str, image: ClusterImage) -> SetConfigs | None:
+    before = image.configs_of(ConfigResourceType.BROKER, broker_name)
+    if MIN_ISR not in before:
+        return None
+    after = {name: value for name, value in before.items() if name != MIN_ISR}
+    return SetConfigs(ConfigResourceType.BROKER, broker_name, before, after)
 
 
 def refuse_min_isr(
@@ -37,7 +83,7 @@ def refuse_min_isr(
 
     `named` are the configs in the request; `after` are the configs that it would set.
     """
-    if not image.features.asked.get(ELR_VERSION):
+    if not image.features.level(ELR_VERSION):
         return
     if broker_name != CLUSTER_DEFAULT:
         if MIN_ISR in named:

@@ -18,16 +18,31 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1, the coordinator assigns partitions (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
-"""At 1, clients can use share groups (KIP-932)."""
+"""At 1, clients can use share groups (KIP-932); at 2, they have dead-letter queues (KIP-1191)."""
 STREAMS_VERSION: Final = "streams.version"
 """At 1, the coordinator assigns the tasks of streams applications (KIP-1071)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
-"""Set in a new cluster (kwire.cluster.decisions.new_cluster), but never in force: see ABSENT."""
+"""At 1, the cluster has a `min.insync.replicas` for all brokers, which cannot be removed (KIP-966).
+
+Eligible leader replicas themselves do not exist in kwire.
+"""
+KRAFT_VERSION: Final = "kraft.version"
+"""At 0, the voters of the metadata quorum are static: a quorum of kwire has one voter."""
+
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` from which each transaction has its own producer epoch."""
-
-METADATA_VERSION_LEVEL: Final = 30
-"""4.3-IV0: the release whose requests, settings and records this broker supports."""
+SHARE_GROUPS: Final = 1
+"""The level of `share.version` from which clients can use share groups."""
+DEAD_LETTER_QUEUES: Final = 2
+"""The level of `share.version` from which share groups have dead-letter queues."""
+ELIGIBLE_LEADERS: Final = 23
+"""The level of `metadata.version` (4.0-IV1) that eligible.leader.replicas.version needs."""
+CIDR_HOSTS: Final = 32
+"""The level of `metadata.version` (4.4-IV1) from which the host of an ACL may be a CIDR range."""
+CONTROLLER_UNREGISTRATION: Final = 33
+"""The level of `metadata.version` (4.4-IV2) from which controllers can be unregistered."""
+METADATA_VERSION_LEVEL: Final = 33
+"""4.4-IV2: the release whose requests, settings and records this broker supports."""
 
 Levels = Mapping[str, tuple[int, int]]
 """The lowest and highest supported level of each feature."""
@@ -38,20 +53,38 @@ SUPPORTED: Levels = MappingProxyType(
         METADATA_VERSION: (7, METADATA_VERSION_LEVEL),
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
         GROUP_VERSION: (0, 1),
-        SHARE_VERSION: (0, 1),
+        SHARE_VERSION: (0, DEAD_LETTER_QUEUES),
         STREAMS_VERSION: (0, 1),
+        ELR_VERSION: (0, 1),
+        KRAFT_VERSION: (0, 0),
     }
 )
-"""The levels that this broker supports.
+"""The levels that this broker supports."""
 
-A feature is in force at its highest level unless an administrator has set another one.
+NEWEST_LEVELS: Mapping[str, int] = MappingProxyType(
+    {name: high for name, (_, high) in SUPPORTED.items() if high}
+)
+"""The levels of a new cluster, which its first changes store.  They are Apache Kafka's."""
+
+LEVELS_WITHOUT_ELR: Mapping[str, int] = MappingProxyType(
+    {name: level for name, level in NEWEST_LEVELS.items() if name != ELR_VERSION}
+)
+"""The levels of a new cluster on ZooKeeper, and of metadata made from logs of one."""
+
+UNNAMED_LEVELS: Mapping[str, int] = MappingProxyType(
+    {
+        METADATA_VERSION: 30,
+        TRANSACTION_VERSION: EPOCH_PER_TRANSACTION,
+        GROUP_VERSION: 1,
+        SHARE_VERSION: SHARE_GROUPS,
+        STREAMS_VERSION: 1,
+    }
+)
+"""The levels of features that the metadata does not name: those of Apache Kafka 4.3.
+
+Versions of kwire that stood for 4.3 stored only levels that an administrator had set.  Such a
+cluster stays at these levels until an administrator raises them, as one of Apache Kafka does.
 """
-
-ABSENT = {
-    ELR_VERSION: "there are no eligible leader replicas (KIP-966)",
-    "kraft.version": "there is no quorum of controllers",
-}
-"""Apache Kafka's other features, and why they stay at level 0; Kafka does not report level 0."""
 
 NO_EPOCH: Final = -1
 """The epoch of features that are not known yet."""
@@ -66,7 +99,7 @@ class FinalizedFeatures:
     """The features of the cluster.
 
     The epoch grows with each change, so that clients know which features are the latest.  `asked`
-    is what an administrator has set by UpdateFeatures.  `agreed` has the levels in force in a
+    is what the first changes and UpdateFeatures have set.  `agreed` has the levels in force in a
     cluster whose members may support different levels; features that it does not name are off.  If
     all members are alike, it is None, and `asked` is in force.
     """
@@ -76,12 +109,21 @@ class FinalizedFeatures:
     epoch: int = 0
 
     @property
+    def wanted(self) -> Mapping[str, int]:
+        """The level of each feature that is in force if all members support it."""
+        if self.agreed is not None and not self.agreed and not self.asked:
+            return LEVELS_WITHOUT_ELR  # members have not agreed on anything yet: it is new
+        return {**UNNAMED_LEVELS, **self.asked}
+
+    @property
     def in_force(self) -> Mapping[str, int]:
         """The level of each feature that is not at 0."""
         if self.agreed is not None:
             return self.agreed
-        wanted = {name: self.asked.get(name, high) for name, (_, high) in SUPPORTED.items()}
-        return {name: level for name, level in wanted.items() if level}
+        levels = {
+            name: min(self.wanted.get(name, 0), high) for name, (_, high) in SUPPORTED.items()
+        }
+        return {name: level for name, level in levels.items() if level}
 
     def level(self, name: str) -> int:
         """The level at which a feature is in force; 0 if it is off."""
@@ -93,4 +135,12 @@ class FinalizedFeatures:
         if self.agreed is not None:
             kept = {key: old for key, old in self.agreed.items() if key != name}
             agreed = {**kept, name: level} if level else kept
-        return FinalizedFeatures({**self.asked, name: level}, agreed, epoch)
+        return FinalizedFeatures({**self.wanted, name: level}, agreed, epoch)
+
+    def with_agreed(self, levels: Mapping[str, int], epoch: int) -> FinalizedFeatures:
+        """The features after members agree on these levels.
+
+        The levels that the cluster wants are named from then on, so that they stay when members
+        of a later version of kwire join.
+        """
+        return FinalizedFeatures(self.wanted, levels, epoch)

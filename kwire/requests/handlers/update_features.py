@@ -5,6 +5,7 @@ Behaviour
   INVALID_UPDATE_VERSION, with a message about that feature.
 - A level is refused unless every member of the cluster supports it;
   kwire.cluster.decisions.feature_updates has the rules.
+- eligible.leader.replicas.version brings a `min.insync.replicas` of all brokers when it is set.
 - A broker that is not the controller answers NOT_CONTROLLER.
 
 Version notes: v0 has `allow_downgrade`, which Apache Kafka ignores, so v0 cannot lower a level;
@@ -15,12 +16,15 @@ feature.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.feature_updates import FeatureUpdate, update_features
+from kwire.cluster.decisions.new_cluster import min_isr_decisions
 from kwire.cluster.membership.committing import NOT_THE_CONTROLLER, commit_for_client
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
-from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.changes import Change, Decision
+from kwire.cluster.metadata.features import ELR_VERSION
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
@@ -57,9 +61,17 @@ async def handle(
         change = update_features(image, updates, broker.node_id)
         return None if request.validate_only else change
 
+    decisions: list[Decision] = [decide]
+    static_config = broker.node.settings.static_config
+    if (
+        static_config.zookeeper_connect is None
+        and not request.validate_only
+        and _turns_elr_on(broker.image, updates)
+    ):
+        decisions = [*min_isr_decisions(broker.image, static_config), decide]
     try:
         refusal = await commit_for_client(
-            broker.membership, [decide], log, "Cannot update features"
+            broker.membership, decisions, log, "Cannot update features"
         )
     except Refusal as refused:
         refusal = refused
@@ -74,6 +86,11 @@ async def handle(
             for requested in updates
         ],
     )
+
+
+def _turns_elr_on(image: ClusterImage, updates: Sequence[FeatureUpdate]) -> bool:
+    is_wanted = any(update.feature == ELR_VERSION and update.level for update in updates)
+    return is_wanted and not image.features.level(ELR_VERSION)
 
 
 # -- rights

@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import (
-    ELR_VERSION,
-    METADATA_VERSION,
-    SUPPORTED,
-    FinalizedFeatures,
-)
+from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, FinalizedFeatures
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.log.directory.kraft_metadata import KraftMetadata
@@ -26,9 +21,6 @@ def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple
     in_log, finalized = _levels_in(kraft), _finalized(image.features)
     if not in_log:
         return
-    # kwire never uses this feature, but keeps its level for Apache Kafka.
-    in_log = {**in_log, ELR_VERSION: kraft.features.get(ELR_VERSION, 0)}
-    finalized = {**finalized, ELR_VERSION: image.features.asked.get(ELR_VERSION, 0)}
     if finalized == in_log:
         return
     changed = [f"{name} to {level}" for name, level in in_log.items() if level != finalized[name]]
@@ -37,6 +29,14 @@ def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple
         ", ".join(changed),
         SetFeatures(image.features.epoch, FinalizedFeatures(in_log, None, epoch)),
     )
+
+
+def is_behind(image: ClusterImage, kraft: KraftMetadata) -> bool:
+    """Whether the log has a later `metadata.version` than kwire's metadata.
+
+    An earlier version of kwire took its own highest level for a level that it did not support.
+    """
+    return _levels_in(kraft).get(METADATA_VERSION, 0) > image.features.level(METADATA_VERSION)
 
 
 def levels_lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetFeatures]:

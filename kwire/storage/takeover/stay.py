@@ -19,6 +19,7 @@ from kwire.log.directory.log_dir import NO_BROKER_EPOCH
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.storage.takeover import is_fresh, is_zookeepers, metadata_folder, on_disk, reconciling
+from kwire.storage.takeover.features import is_behind
 from kwire.storage.takeover.kraft_changes import UNASSIGNED, Replica
 from kwire.storage.takeover.mirror import KraftMirror
 from kwire.storage.takeover.reconciling import MetadataFinding
@@ -72,7 +73,7 @@ class Stay:
             return image
         try:
             self._kraft = kraft_metadata.read(self._folder, self._logs.files)
-            if self._was_fresh or self._has_moved():
+            if self._was_fresh or self._has_moved() or is_behind(image, self._kraft):
                 image = await self._follow(store, image, self._findings(image, self._kraft))
             self._restore_strays(image)
             if self._may_write(self._kraft):

@@ -9,6 +9,7 @@ import pytest
 
 from kwire.cluster.decisions.feature_updates import (
     SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
     UPGRADE,
     FeatureUpdate,
     can_features_change,
@@ -17,13 +18,19 @@ from kwire.cluster.decisions.feature_updates import (
     update_features,
 )
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, TRANSACTION_VERSION
+from kwire.cluster.metadata.features import (
+    METADATA_VERSION,
+    SHARE_VERSION,
+    SUPPORTED,
+    TRANSACTION_VERSION,
+    UNNAMED_LEVELS,
+)
 from kwire.cluster.metadata.features import FinalizedFeatures as Features
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 
-ALL = {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
+ALL = {METADATA_VERSION: 33, TRANSACTION_VERSION: 2}
 OURS = {name: SUPPORTED[name] for name in ALL}
 """Of a broker of this make; two features are enough here."""
 APACHE = dict[str, tuple[int, int]]()
@@ -44,8 +51,10 @@ def agreed(**levels: int) -> Features:
     return Features({}, {name.replace("_", "."): level for name, level in levels.items()}, 5)
 
 
-FULL = replace(agreed(), agreed=ALL)
+FULL = Features(ALL, ALL, 5)
 """What brokers of one kind have agreed on."""
+OF_4_3 = {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
+"""What brokers of a kwire that stood for Apache Kafka 4.3 have agreed on."""
 
 
 def levels(change: SetFeatures | None) -> Mapping[str, int] | None:
@@ -109,9 +118,101 @@ def test_level_that_an_administrator_lowered_does_not_rise() -> None:
     features = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 0})
     assert raise_or_lower_features(cluster(features, OURS, OURS, OURS)) is None
     one = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 1})
-    assert levels(raise_or_lower_features(cluster(one, OURS, OURS, OURS))) == ALL | {
-        TRANSACTION_VERSION: 1
+    assert levels(raise_or_lower_features(cluster(one, OURS, OURS, OURS))) == {
+        METADATA_VERSION: 30,
+        TRANSACTION_VERSION: 1,
     }
+
+
+def test_levels_of_a_cluster_of_4_3_stay_when_its_members_support_higher_ones() -> None:
+    features = Features({}, OF_4_3, 5)
+    image = cluster(features, OURS, OURS, OURS)
+    assert not can_features_change(image)
+    assert raise_or_lower_features(image) is None
+    up = update_features(image, [FeatureUpdate(METADATA_VERSION, 33, UPGRADE)], 1)
+    assert up is not None
+    assert up.features.agreed == ALL
+    assert up.features.wanted[SHARE_VERSION] == 1
+    assert raise_or_lower_features(image.with_features(up.features)) is None
+
+
+def test_levels_of_a_cluster_of_4_3_return_after_a_broker_without_features_leaves() -> None:
+    """When the levels were lowered, the level that the cluster had before has to be known."""
+    mixed = cluster(Features({}, OF_4_3, 5), OURS, OURS, APACHE)
+    change = lower_features(mixed)
+    assert levels(change) == {}
+    assert change is not None
+    again = cluster(change.features, OURS, OURS, OURS)
+    back = raise_or_lower_features(again)
+    assert back is not None
+    assert back.features.agreed == OF_4_3
+
+
+def test_updates_of_levels_that_no_one_has_named_leave_the_others_as_they_were() -> None:
+    image = cluster(Features(), SUPPORTED)
+    change = update_features(image, [FeatureUpdate(METADATA_VERSION, 33, UPGRADE)], 1)
+    assert change is not None
+    assert change.features.in_force == {**UNNAMED_LEVELS, METADATA_VERSION: 33}
+    assert change.features.asked == {**UNNAMED_LEVELS, METADATA_VERSION: 33}
+
+
+def test_share_version_2_needs_no_metadata_version_and_can_be_lowered() -> None:
+    image = cluster(Features({METADATA_VERSION: 30, SHARE_VERSION: 1}), SUPPORTED)
+    up = update_features(image, [FeatureUpdate(SHARE_VERSION, 2, UPGRADE)], 1)
+    assert up is not None
+    assert (up.features.level(SHARE_VERSION), up.features.level(METADATA_VERSION)) == (2, 30)
+    image = image.with_features(up.features)
+    down = update_features(image, [FeatureUpdate(SHARE_VERSION, 1, SAFE_DOWNGRADE)], 1)
+    assert down is not None
+    assert down.features.level(SHARE_VERSION) == 1
+
+
+@pytest.mark.parametrize("kind", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
+@pytest.mark.parametrize(
+    ("current", "level", "is_possible"),
+    [
+        (33, 32, False),
+        (33, 31, False),
+        (32, 31, False),
+        (31, 30, True),
+        (30, 29, False),
+        (29, 23, True),
+        (29, 22, False),
+        (22, 17, True),
+        (17, 16, False),
+        (7, 7, True),
+    ],
+)
+def test_metadata_version_is_lowered_unless_that_could_lose_records(
+    current: int, level: int, is_possible: bool, kind: int
+) -> None:
+    image = cluster(Features({METADATA_VERSION: current}), SUPPORTED)
+    wanted = FeatureUpdate(METADATA_VERSION, level, kind)
+    if is_possible:
+        change = update_features(image, [wanted], 1)
+        after = image.features if change is None else change.features
+        assert after.level(METADATA_VERSION) == level
+        return
+    why = {
+        SAFE_DOWNGRADE: (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+        ),
+        UNSAFE_DOWNGRADE: "Unsafe metadata downgrade is not supported in this version.",
+    }
+    assert refusal(image, wanted).endswith(
+        f"Unsupported metadata.version downgrade from {current} to {level}. {why[kind]}"
+    )
+
+
+def test_metadata_version_rises_to_any_later_level_at_once() -> None:
+    image = cluster(Features({METADATA_VERSION: 7}), SUPPORTED)
+    change = update_features(image, [FeatureUpdate(METADATA_VERSION, 33, UPGRADE)], 1)
+    assert change is not None
+    assert change.features.level(METADATA_VERSION) == 33
+    assert refusal(image, FeatureUpdate(METADATA_VERSION, 34, UPGRADE)).endswith(
+        "Local controller 1 only supports versions 7-33"
+    )
 
 
 def set_to(image: ClusterImage, level: int, kind: int = UPGRADE) -> Features:
@@ -120,12 +221,12 @@ def set_to(image: ClusterImage, level: int, kind: int = UPGRADE) -> Features:
     return change.features
 
 
-@pytest.mark.parametrize("before", [Features(), FULL])
+@pytest.mark.parametrize("before", [Features(ALL), FULL])
 def test_administrator_lowers_and_raises_a_level(before: Features) -> None:
     image = cluster(before, OURS, OURS, OURS)
     down = set_to(image, 0, SAFE_DOWNGRADE)
     assert down.level(TRANSACTION_VERSION) == 0
-    assert down.level(METADATA_VERSION) == 30
+    assert down.level(METADATA_VERSION) == 33
     assert down.epoch > before.epoch
     image = image.with_features(down)
     assert raise_or_lower_features(image) is None
@@ -159,17 +260,17 @@ def test_one_invalid_update_refuses_all_updates() -> None:
     image = cluster(Features(), OURS)
     down = FeatureUpdate(TRANSACTION_VERSION, 1, SAFE_DOWNGRADE)
     assert "nothing.version" in refusal(image, down, FeatureUpdate("nothing.version", 1, UPGRADE))
-    change = update_features(image, [down, FeatureUpdate(METADATA_VERSION, 30, UPGRADE)], 1)
+    change = update_features(image, [down, FeatureUpdate(METADATA_VERSION, 33, UPGRADE)], 1)
     assert change is not None
     in_force = change.features.in_force
-    assert {name: in_force[name] for name in ALL} == {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
+    assert {name: in_force[name] for name in ALL} == {METADATA_VERSION: 33, TRANSACTION_VERSION: 1}
 
 
 def test_administrator_turns_a_feature_off_beside_a_broker_without_it() -> None:
     mixed = cluster(agreed(), OURS, OURS, APACHE)
     image = mixed.with_features(set_to(mixed, 0, SAFE_DOWNGRADE)).without_broker(3)
     image = image.with_broker(BrokerImage(3, (), features=OURS))
-    assert levels_after(image) == {METADATA_VERSION: 30}
+    assert levels_after(image) == {METADATA_VERSION: 33}
 
 
 def levels_after(image: ClusterImage) -> Mapping[str, int] | None:

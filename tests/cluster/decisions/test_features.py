@@ -78,19 +78,21 @@ def test_feature_level_is_reported_and_survives_a_restart(
 ) -> None:
     epoch, levels = connect().finalized_features()
     assert levels == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 2,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
+        "eligible.leader.replicas.version": 1,
     }
     connect().set(0, SAFE_DOWNGRADE)
     later, levels = connect().finalized_features()
     assert levels == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
+        "eligible.leader.replicas.version": 1,
     }
     assert later > epoch
     broker.kill()
@@ -99,11 +101,12 @@ def test_feature_level_is_reported_and_survives_a_restart(
     connect().set(1, UPGRADE)
     latest, levels = connect().finalized_features()
     assert levels == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
+        "eligible.leader.replicas.version": 1,
     }
     assert latest > later
 

@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 OFF: dict[str, int] = {}
 ON = {
-    "metadata.version": 30,
+    "metadata.version": 33,
     "transaction.version": 2,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
 }
 SETTINGS = {

@@ -18,9 +18,11 @@ from kwire.cluster.metadata.changes import (
     Change,
     CreateTopic,
     DeleteTopic,
+    SetFeatures,
     apply_all,
 )
 from kwire.cluster.metadata.delta import ClusterDelta, delta_of
+from kwire.cluster.metadata.features import NEWEST_LEVELS, FinalizedFeatures
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.stores.local import FILE_NAME, LocalStore
 from kwire.codecs.api_keys import ApiKey
@@ -49,7 +51,8 @@ class Node:
         }
         config = load(overrides=fixed | dict(settings or {}))
         self.logs = LogManager([directory], defaults=DEFAULTS, verify_transactions=False)
-        self.store = LocalStore(directory / FILE_NAME)
+        first = SetFeatures(0, FinalizedFeatures(NEWEST_LEVELS, epoch=1))
+        self.store = LocalStore(directory / FILE_NAME, first=(first,))
         self.broker = Broker(config, self.store, self.logs, "test-cluster")
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""The features in ApiVersions responses (KIP-584, KIP-890), with Apache Kafka 4.3.1's levels."""
+"""The features in ApiVersions responses (KIP-584, KIP-890), with Apache Kafka 4.4.0's levels."""
 
 from __future__ import annotations
 
 import pytest
 
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import ABSENT, FinalizedFeatures
+from kwire.cluster.metadata.features import KRAFT_VERSION, FinalizedFeatures
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.conformance.pytest_apache import ApacheKafkaNode
@@ -29,7 +29,7 @@ def finalized(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_match_apache_kafka_or_are_listed_as_absent(
+def test_features_of_a_new_broker_are_those_of_apache_kafka(
     node: Node, apache_kafka: ApacheKafkaNode, version: int
 ) -> None:
     peer = ClientConnection(address_of(apache_kafka.bootstrap))
@@ -39,32 +39,47 @@ def test_features_match_apache_kafka_or_are_listed_as_absent(
     assert isinstance(outcome, Reply)
     assert isinstance(outcome.message, ApiVersionsResponse)
     ours = told(node, version)
-    for of in (supported, finalized):
-        theirs = of(outcome.message)
-        assert of(ours) == {name: level for name, level in theirs.items() if name not in ABSENT}
-    if version == 4:  # v3 is not told of what can be at level 0
-        assert supported(outcome.message).keys() == supported(ours).keys() | ABSENT.keys()
+    assert finalized(ours) == finalized(outcome.message)
+    theirs = supported(outcome.message)
+    if KRAFT_VERSION in theirs:  # its level 1 has voters that can be changed, which kwire lacks
+        assert theirs[KRAFT_VERSION] == (0, 1)
+        theirs[KRAFT_VERSION] = (0, 0)
+    assert supported(ours) == theirs
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_api_versions_has_the_finalized_features(node: Node, version: int) -> None:
     assert finalized(told(node, version)) == {
-        "metadata.version": (30, 30),
+        "metadata.version": (33, 33),
         "transaction.version": (2, 2),
         "group.version": (1, 1),
+        "share.version": (2, 2),
+        "streams.version": (1, 1),
+        "eligible.leader.replicas.version": (1, 1),
+    }
+
+
+def test_features_that_no_one_has_set_are_at_the_levels_of_kafka_4_3(node: Node) -> None:
+    """Metadata of a kwire that stood for 4.3 does not name them."""
+    set_features(node, asked={"group.version": 0})
+    assert finalized(told(node, 4)) == {
+        "metadata.version": (30, 30),
+        "transaction.version": (2, 2),
         "share.version": (1, 1),
         "streams.version": (1, 1),
     }
 
 
 def test_features_with_level_0_are_listed_since_v4(node: Node) -> None:
-    assert supported(told(node, 3)) == {"metadata.version": (7, 30)}
+    assert supported(told(node, 3)) == {"metadata.version": (7, 33)}
     assert supported(told(node, 4)) == {
-        "metadata.version": (7, 30),
+        "metadata.version": (7, 33),
         "transaction.version": (0, 2),
         "group.version": (0, 1),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "streams.version": (0, 1),
+        "eligible.leader.replicas.version": (0, 1),
+        "kraft.version": (0, 0),
     }
 
 

@@ -49,9 +49,9 @@ def test_kraft_log_without_metadata_version_changes_no_feature() -> None:
 
 
 def test_feature_level_above_the_highest_supported_counts_as_that() -> None:
-    image, _ = follow(image_at(transaction=0), kraft_at(metadata=31, transaction=3))
-    assert image.features.in_force == {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
-    assert list(lacking(kraft_at(metadata=31, transaction=3), image, ME)) == []
+    image, _ = follow(image_at(transaction=0), kraft_at(metadata=34, transaction=3))
+    assert image.features.in_force == {METADATA_VERSION: 33, TRANSACTION_VERSION: 2}
+    assert list(lacking(kraft_at(metadata=34, transaction=3), image, ME)) == []
 
 
 def test_changed_feature_levels_become_the_records_of_a_controller() -> None:

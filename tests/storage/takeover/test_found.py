@@ -294,16 +294,18 @@ def test_feature_levels_of_the_log_get_a_later_epoch() -> None:
     levels = {name: high for name, (_, high) in SUPPORTED.items()}
     kraft = KraftMetadata(features={**levels, "transaction.version": 1, "another.version": 3})
     for version, epoch, after in ((4, 9, 10), (9, 4, 10)):
-        image = ClusterImage("c", version=version).with_features(FinalizedFeatures({}, None, epoch))
+        before = FinalizedFeatures(levels, None, epoch)
+        image = ClusterImage("c", version=version).with_features(before)
         [(says, change)] = features.levels_from_log(image, kraft)
         assert says == "transaction.version to 1"
-        levels_now = {**levels, "transaction.version": 1, "eligible.leader.replicas.version": 0}
+        levels_now = {**levels, "transaction.version": 1}
         assert change == SetFeatures(epoch, FinalizedFeatures(levels_now, None, after))
 
 
 def test_missing_feature_levels_are_those_in_force() -> None:
-    image = ClusterImage("c").with_features(FinalizedFeatures({"group.version": 0}, None, 4))
     levels = {name: high for name, (_, high) in SUPPORTED.items()}
+    requested = {**levels, "group.version": 0}
+    image = ClusterImage("c").with_features(FinalizedFeatures(requested, None, 4))
     assert list(features.levels_lacking_in_log(image, KraftMetadata(features=levels))) == [
         SetFeatures(4, image.features)
     ]

@@ -16,9 +16,13 @@ from kwire.cluster.metadata.changes import (
     CreateTopic,
     DeleteTopic,
     SetConfigs,
-    SetFeatures,
 )
-from kwire.cluster.metadata.features import ELR_VERSION, SUPPORTED, FinalizedFeatures
+from kwire.cluster.metadata.features import (
+    ELR_VERSION,
+    SUPPORTED,
+    UNNAMED_LEVELS,
+    FinalizedFeatures,
+)
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
@@ -61,23 +65,12 @@ def findings_in(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
     return [finding.says for finding in findings]
 
 
-def keeping_elr(change: Change, levels: dict[str, int]) -> Change:
-    """The change with the level of ELR that the metadata have, which nobody can change."""
-    if not isinstance(change, SetFeatures):
-        return change
-    requested = {**change.features.asked, ELR_VERSION: levels.get(ELR_VERSION, 0)}
-    return replace(change, features=replace(change.features, asked=requested))
-
-
 def test_elr_level_of_the_log_is_taken_over() -> None:
-    kraft = KraftMetadata(
-        features={**{name: high for name, (_, high) in SUPPORTED.items()}, ELR_VERSION: 1}
-    )
+    kraft = KraftMetadata(features={**UNNAMED_LEVELS, ELR_VERSION: 1})
     [(says, change)] = levels_from_log(ClusterImage("c"), kraft)
     assert says == f"{ELR_VERSION} to 1"
     image = change.apply_to(ClusterImage("c"))
-    assert image.features.asked[ELR_VERSION] == 1
-    assert ELR_VERSION not in image.features.in_force
+    assert image.features.level(ELR_VERSION) == 1
     assert list(levels_from_log(image, kraft)) == []
     assert list(levels_lacking_in_log(image, kraft)) == []
 
@@ -91,7 +84,7 @@ def test_written_changes_are_read_as_the_same_metadata(
     levels = {**dict.fromkeys(SUPPORTED, 0), **features}
     image = ClusterImage("c").with_features(FinalizedFeatures(levels))
     for _ in range(data.draw(st.integers(0, 12))):
-        change = keeping_elr(data.draw(change_of(image)), features)
+        change = data.draw(change_of(image))
         with suppress(Conflict):
             image = change.apply_to(image)
             write(kraft, change)

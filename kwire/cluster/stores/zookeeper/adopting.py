@@ -176,7 +176,7 @@ async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str,
 
     The level of ELR is left out: a new single node has it, but clusters on ZooKeeper have no ELR.
     """
-    wanted = {name: level for name, level in image.features.asked.items() if name != ELR_VERSION}
+    wanted = {name: level for name, level in image.features.wanted.items() if name != ELR_VERSION}
     present = (await reading.features(session)).asked
     if present and present != wanted:
         raise CannotAdopt(f"ZooKeeper has other levels of features in {znodes.FEATURE}")
