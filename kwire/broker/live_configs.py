@@ -31,6 +31,7 @@ class ConfigFollower:
         self.quotas: ClientQuotas | None = None
         self.on_quotas: Callable[[ClientQuotas], None] | None = None
         self.asks_for_metrics = False
+        self._cordon()
 
     def apply(self, changed: Mapping[ResourceKey, Mapping[str, str]]) -> None:
         """Apply changes; `changed` has all configs of each resource whose configs changed."""
@@ -61,10 +62,15 @@ class ConfigFollower:
             )
         except ConfigError as error:
             log.error("Cannot apply the broker's dynamic configs: %s. The old ones stay.", error)
+        self._cordon()
         self._broker.logs.update_producers(
             expiration_ms=settings.config.producer_id_expiration_ms,
             verify_transactions=settings.config.transaction_partition_verification_enable,
         )
+
+    def _cordon(self) -> None:
+        """Apply cordoned.log.dirs to the log directories."""
+        self._broker.logs.dirs.cordon(self._broker.settings.config.cordoned_log_dirs)
 
     def _apply_subscriptions(self, changed: Mapping[ResourceKey, Mapping[str, str]]) -> None:
         """Apply changed client metrics subscriptions."""

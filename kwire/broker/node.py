@@ -71,10 +71,15 @@ class Node:
 
     @property
     def registration(self) -> BrokerImage:
-        """The registration of this broker: its endpoints, rack and features."""
+        """The registration of this broker: endpoints, rack, features and log directories."""
         config = self.config
         return BrokerImage(
-            self.node_id, config.advertised_listeners, config.broker_rack, features=SUPPORTED
+            self.node_id,
+            config.advertised_listeners,
+            config.broker_rack,
+            features=SUPPORTED,
+            log_dirs=tuple(config.log_dirs),
+            cordoned=tuple(self.settings.static_config.cordoned_log_dirs),
         )
 
     def log_config(self, topic: str) -> LogConfig:

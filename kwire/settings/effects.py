@@ -39,7 +39,6 @@ ACTS: Final = Effect()
 
 # Not served yet.
 CLUSTER: Final = not_served("more than one broker")
-CORDONED: Final = not_served("cordoned log directories (KIP-1066)")
 DEAD_LETTERS: Final = not_served("dead-letter queues of share groups (KIP-1191)")
 DECOMPRESSED: Final = not_served("limits of decompressed records")
 METRICS: Final = not_served("metrics")

@@ -29,6 +29,7 @@ def check_together(config: BrokerConfig) -> None:
 def _broken_rules(config: BrokerConfig) -> Iterator[str]:
     """Yield Kafka's message for each broken rule, in the order of its checks."""
     yield from _broken_log_rules(config)
+    yield from _broken_cordoning(config)
     if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
         yield (
             "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
@@ -48,6 +49,19 @@ def _broken_rules(config: BrokerConfig) -> Iterator[str]:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if not 0 <= config.offsets_topic_compression_codec <= 4:
         yield f"Unknown compression type id: {config.offsets_topic_compression_codec}"
+
+
+def _broken_cordoning(config: BrokerConfig) -> Iterator[str]:
+    """Yield Kafka's message if cordoned.log.dirs names what is no log directory."""
+    names = config.cordoned_log_dirs
+    if "*" in names:
+        if len(names) > 1:
+            yield "When cordoned.log.dirs is set to *, it must not contain other values"
+    elif missing := [name for name in names if name not in config.log_dirs]:
+        yield (
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing "
+            f"entries : {', '.join(missing)}"
+        )
 
 
 def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:

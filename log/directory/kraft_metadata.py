@@ -22,6 +22,7 @@ from kwire.codecs.messages.client_quota_record import ClientQuotaRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
+from kwire.codecs.messages.kraft_version_record import KRaftVersionRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
@@ -52,6 +53,8 @@ TOPIC = 2
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _VOTERS_KEY = bytes((0, 0, 0, 6))
 """The key of the control record that names the voters: its version and type."""
+_KRAFT_VERSION_KEY = bytes((0, 0, 0, 5))
+"""The key of the control record that has the level of kraft.version."""
 _NO_LEADER_CHANGE = -2
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
@@ -85,7 +88,7 @@ class KraftMetadata:
     """The configs of deleted topics by name.  Apache Kafka 4.3.1 drops them at once.  But if it
     reads records of the old and of a new topic together at a start, the new topic gets them."""
     features: dict[str, int] = field(default_factory=dict)
-    """The level of each feature by name, including `metadata.version`."""
+    """The level of each feature by name, including `metadata.version` and `kraft.version`."""
     voters: set[int] = field(default_factory=set)
     """The node ids of the voters."""
     next_producer_id: int = 0
@@ -192,6 +195,9 @@ class KraftMetadata:
         if record.key == _VOTERS_KEY and record.value is not None:
             voters = VotersRecord.decode(record.value, 0).voters
             self.voters = {voter.voter_id for voter in voters}
+        elif record.key == _KRAFT_VERSION_KEY and record.value is not None:
+            version = KRaftVersionRecord.decode(record.value, 0)
+            self.features["kraft.version"] = version.kraft_version
 
     def _remove(self, topic_id: bytes) -> None:
         """Remove a topic with its partitions; its configs become `leftovers`.

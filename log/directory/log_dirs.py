@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kwire.log.directory import log_dir
 from kwire.log.directory.log_dir import LogDir
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kwire.log.recovery.loader import SharedLogSettings
 
 _logger = logging.getLogger(__name__)
+
+ALL: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class LogDirs:
         self.when_failed: Callable[[LogDir], None] | None = None
         """Called with a failed directory before its logs go offline: moves into it end."""
         self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
+        self._cordoned: Collection[str] = ()
         self.on_gone: Callable[[TopicPartition], None] | None = None
         """Called with each log that is no longer served: a new log may get its name."""
 
@@ -88,9 +91,23 @@ class LogDirs:
         for directory in self.online_dirs:
             directory.unlock()
 
+    def cordon(self, names: Collection[str]) -> None:
+        """Put no new logs into the directories with these paths; `*` stands for all (KIP-1066)."""
+        self._cordoned = names
+
+    def is_cordoned(self, directory: LogDir) -> bool:
+        """Whether a directory gets no new logs."""
+        return ALL in self._cordoned or directory.path in map(Path, self._cordoned)
+
     def emptiest(self) -> LogDir:
-        """The online directory with the fewest logs."""
-        return min(self.online_dirs, key=lambda directory: len(self._logs_in.get(directory, {})))
+        """The online directory with the fewest logs that is not cordoned.
+
+        If all are cordoned, it is one of all: the log belongs to a partition that was placed before
+        the controller knew, or whose log has to be made again.
+        """
+        usable = [each for each in self.online_dirs if not self.is_cordoned(each)]
+        candidates = usable or self.online_dirs
+        return min(candidates, key=lambda directory: len(self._logs_in.get(directory, {})))
 
     def logs_in(self, directory: LogDir) -> list[Log]:
         return list(self._logs_in.get(directory, {}).values())

@@ -250,7 +250,8 @@ async def test_registered_broker_is_listed_until_the_store_is_closed(
     store = open_store()
     seen: list[tuple[ClusterImage, ClusterDelta]] = []
     store.watch(lambda image, delta: seen.append((image, delta)))
-    broker = BrokerImage(1, (Endpoint("PLAINTEXT", "localhost", 9092),), "rack-a")
+    plain = Endpoint("PLAINTEXT", "localhost", 9092)
+    broker = BrokerImage(1, (plain,), "rack-a", log_dirs=("/a", "/b"), cordoned=("/b",))
     image = await store.register(broker)
     listed = image.brokers[1]
     assert replace(listed, epoch=broker.epoch) == broker

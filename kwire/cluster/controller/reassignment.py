@@ -22,6 +22,7 @@ from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.state import ControllerState, TopicPartition, partition_of
 from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import AlterPartition, Decision
+from kwire.cluster.metadata.cordoning import cordoned_brokers
 from kwire.cluster.metadata.election import (
     Online,
     elected_for_reassignment,
@@ -177,7 +178,7 @@ class PartitionReassignment:
         partition = partition_of(image, self.topic_partition)
         if partition is None or self.topic_partition[0] in image.deleting:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
-        target = self._checked_target(partition)
+        target = self._checked_target(partition, cordoned_brokers(image))
         if target == partition.replicas and not (partition.adding or partition.removing):
             return None
         online = self._state.online(self.topic_partition)
@@ -203,7 +204,9 @@ class PartitionReassignment:
             return f"Unable to find partition {topic}:{index}."
         return f"Unable to find a topic named {topic}."
 
-    def _checked_target(self, partition: PartitionImage) -> tuple[int, ...]:
+    def _checked_target(
+        self, partition: PartitionImage, cordoned: frozenset[int]
+    ) -> tuple[int, ...]:
         """Return the replicas to move to.  Raises Refusal if they are not possible."""
         if self._target is None:
             if not (partition.adding or partition.removing):
@@ -211,7 +214,7 @@ class PartitionReassignment:
             return original_replicas(partition)
         possible = self._state.members.keys() - self._state.shutting_down
         possible.update(self._target if self._may_be_away else original_replicas(partition))
-        check_manual_assignment(self._target, possible)
+        check_manual_assignment(self._target, possible, cordoned)
         factor = len(target_replicas(partition))
         if self._keeps_factor and len(self._target) != factor:
             raise Refusal(

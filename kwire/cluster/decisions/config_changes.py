@@ -13,6 +13,8 @@ from functools import partial
 
 from kwire.cluster.decisions.new_cluster import refuse_min_isr
 from kwire.cluster.metadata.changes import Decision, SetConfigs
+from kwire.cluster.metadata.cordoning import CORDONED_LOG_DIRS
+from kwire.cluster.metadata.features import CORDONING, METADATA_VERSION
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.metadata.topic_names import why_invalid
@@ -95,6 +97,7 @@ def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -
         _check_exists(image, change)
         if change.resource_type == ConfigResourceType.BROKER and not _is_on_zookeeper(settings):
             refuse_min_isr(image, change.resource_name, change.named, after)
+        _refuse_early_cordon(image, change)
     except Refusal as refusal:
         change.refusal = refusal
         return None
@@ -144,6 +147,18 @@ def _check_exists(image: ClusterImage, change: ConfigChange) -> None:
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC and name not in image.topics:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _refuse_early_cordon(image: ClusterImage, change: ConfigChange) -> None:
+    """Raise Refusal for cordoned.log.dirs below the metadata.version that has it."""
+    if change.resource_type != ConfigResourceType.BROKER or CORDONED_LOG_DIRS not in change.named:
+        return
+    if image.features.level(METADATA_VERSION) < CORDONING:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            "The cordoned.log.dirs configuration value cannot be set because it requires "
+            "metadata.version >= 4.3-IV0",
+        )
 
 
 def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:

@@ -15,8 +15,10 @@ from kwire.cluster.metadata.changes import SetFeatures
 from kwire.cluster.metadata.features import (
     CIDR_HOSTS,
     CONTROLLER_UNREGISTRATION,
+    CORDONING,
     ELIGIBLE_LEADERS,
     ELR_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
     SUPPORTED,
     Levels,
@@ -29,7 +31,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """FeatureUpdate.UpgradeType of Kafka's Admin."""
 
 CHANGE_RECORDS: Final = frozenset(
-    {8, 11, 13, 14, 15, 17, ELIGIBLE_LEADERS, 30, CIDR_HOSTS, CONTROLLER_UNREGISTRATION}
+    {8, 11, 13, 14, 15, 17, ELIGIBLE_LEADERS, CORDONING, CIDR_HOSTS, CONTROLLER_UNREGISTRATION}
 )
 """The levels of metadata.version that may change records of the metadata.
 
@@ -133,6 +135,8 @@ def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
         )
     if wanted.level > current and not is_upgrade:
         return "Can't downgrade to a newer version."
+    if wanted.level < current and wanted.feature == KRAFT_VERSION:
+        return "Can't downgrade the version of this feature."
     return None
 
 

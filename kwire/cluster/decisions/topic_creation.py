@@ -15,6 +15,7 @@ from functools import partial
 
 from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import CreateTopic, Decision
+from kwire.cluster.metadata.cordoning import cordoned_brokers, uncordoned_brokers
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.placement import (
     check_manual_assignment,
@@ -105,7 +106,8 @@ def _partitions(
 ) -> list[PartitionImage]:
     """Return the new topic's partitions with their replicas.  Raises Refusal.
 
-    The replicas are those that the request assigns, or else are placed on the live brokers.
+    The replicas are those that the request assigns, or else are placed on the live brokers that are
+    not cordoned.
     """
     if wanted.assignments:
         return _assigned(image, wanted)
@@ -122,9 +124,14 @@ def _partitions(
         )
     if factor == DEFAULT:
         factor = config.default_replication_factor
-    start, shift = _start_and_shift(wanted.name, max(1, len(image.brokers)))
+    brokers = uncordoned_brokers(image)
+    start, shift = _start_and_shift(wanted.name, max(1, len(brokers)))
     count = wanted.partition_count(config)
-    return place_partitions(image.brokers, count, factor, start=start, shift=shift)
+    try:
+        return place_partitions(brokers, count, factor, start=start, shift=shift)
+    except Refusal as refusal:
+        why = f"Unable to replicate the partition {factor} time(s): {refusal.message}"
+        raise Refusal(refusal.error, why) from None
 
 
 def _start_and_shift(name: str, size: int) -> tuple[int, int]:
@@ -157,7 +164,7 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        check_manual_assignment(replicas, image.brokers, size)
+        check_manual_assignment(replicas, image.brokers, cordoned_brokers(image), size)
         size = len(replicas)
         replicas_of[index] = replicas
     if set(replicas_of) != set(range(len(replicas_of))):

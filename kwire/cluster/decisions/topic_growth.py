@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kwire.cluster.decisions.topic_creation import PARTITIONS_MAX, too_many_partitions
 from kwire.cluster.metadata.changes import AddPartitions
+from kwire.cluster.metadata.cordoning import cordoned_brokers, uncordoned_brokers
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage
 from kwire.cluster.metadata.placement import (
     check_manual_assignment,
@@ -47,7 +48,7 @@ class Growth:
             raise too_many_partitions()
         size = len(topic.partitions[0].replicas)
         if self.assignments is None:
-            added = place_more_partitions(image.brokers, count, topic.partitions)
+            added = place_more_partitions(uncordoned_brokers(image), count, topic.partitions)
         else:
             added = _assigned(image, self.assignments, count, size)
         return AddPartitions(topic.name, topic.id, have, tuple(added))
@@ -67,5 +68,5 @@ def _assigned(
             "assignment(s) were specified.",
         )
     for replicas in assigned:
-        check_manual_assignment(replicas, image.brokers, size)
+        check_manual_assignment(replicas, image.brokers, cordoned_brokers(image), size)
     return [new_partition(replicas) for replicas in assigned]

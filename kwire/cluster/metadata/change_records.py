@@ -167,7 +167,7 @@ def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]
 def _encode_broker(broker: BrokerImage) -> JsonObject:
     """Return a broker's registration as JSON.
 
-    `epoch` and `features` are left out if the broker has none.
+    `epoch`, `features` and `log_dirs` are left out if the broker has none.
     """
     endpoints = [[e.listener, e.host, e.port, e.security_protocol] for e in broker.endpoints]
     encoded: JsonObject = {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
@@ -175,6 +175,8 @@ def _encode_broker(broker: BrokerImage) -> JsonObject:
         encoded["epoch"] = broker.epoch
     if broker.features:
         encoded["features"] = {name: list(levels) for name, levels in broker.features.items()}
+    if broker.log_dirs:
+        encoded["log_dirs"], encoded["cordoned"] = list(broker.log_dirs), list(broker.cordoned)
     return encoded
 
 
@@ -271,7 +273,15 @@ def _register_broker(record: JsonObject) -> Change:
     endpoints = tuple(Endpoint(*each) for each in record["endpoints"])
     features = {name: (low, high) for name, (low, high) in record.get("features", {}).items()}
     return RegisterBroker(
-        BrokerImage(record["id"], endpoints, record["rack"], record.get("epoch", -1), features)
+        BrokerImage(
+            record["id"],
+            endpoints,
+            record["rack"],
+            record.get("epoch", -1),
+            features,
+            tuple(record.get("log_dirs", ())),
+            tuple(record.get("cordoned", ())),
+        )
     )
 
 

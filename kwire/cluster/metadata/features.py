@@ -27,7 +27,11 @@ ELR_VERSION: Final = "eligible.leader.replicas.version"
 Eligible leader replicas themselves do not exist in kwire.
 """
 KRAFT_VERSION: Final = "kraft.version"
-"""At 0, the voters of the metadata quorum are static: a quorum of kwire has one voter."""
+"""At 1, the voters of the metadata quorum can be changed (KIP-853).
+
+A new cluster is at 0, as one of Apache Kafka with `controller.quorum.voters`.  kwire accepts 1, as
+tools ask for it with the levels of a release, but its quorum has one voter at both levels.
+"""
 
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` from which each transaction has its own producer epoch."""
@@ -37,6 +41,8 @@ DEAD_LETTER_QUEUES: Final = 2
 """The level of `share.version` from which share groups have dead-letter queues."""
 ELIGIBLE_LEADERS: Final = 23
 """The level of `metadata.version` (4.0-IV1) that eligible.leader.replicas.version needs."""
+CORDONING: Final = 30
+"""The level of `metadata.version` (4.3-IV0) from which log directories can be cordoned."""
 CIDR_HOSTS: Final = 32
 """The level of `metadata.version` (4.4-IV1) from which the host of an ACL may be a CIDR range."""
 CONTROLLER_UNREGISTRATION: Final = 33
@@ -56,13 +62,13 @@ SUPPORTED: Levels = MappingProxyType(
         SHARE_VERSION: (0, DEAD_LETTER_QUEUES),
         STREAMS_VERSION: (0, 1),
         ELR_VERSION: (0, 1),
-        KRAFT_VERSION: (0, 0),
+        KRAFT_VERSION: (0, 1),
     }
 )
 """The levels that this broker supports."""
 
 NEWEST_LEVELS: Mapping[str, int] = MappingProxyType(
-    {name: high for name, (_, high) in SUPPORTED.items() if high}
+    {name: high for name, (_, high) in SUPPORTED.items() if name != KRAFT_VERSION}
 )
 """The levels of a new cluster, which its first changes store.  They are Apache Kafka's."""
 

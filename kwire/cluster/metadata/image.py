@@ -55,6 +55,7 @@ class BrokerImage:
 
     `epoch` is that of its registration and grows with each one (KIP-380); -1 in a cluster of one
     broker. `features` maps the features it supports to (lowest level, highest level) (KIP-584).
+    `log_dirs` are its log directories, and `cordoned` those that its settings cordon (KIP-1066).
     """
 
     id: int
@@ -62,6 +63,8 @@ class BrokerImage:
     rack: str | None = None
     epoch: int = -1
     features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
+    log_dirs: tuple[str, ...] = ()
+    cordoned: tuple[str, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address for clients of `listener`; None if the broker lacks that listener."""

@@ -33,13 +33,18 @@ def place_partitions(
 ) -> list[PartitionImage]:
     """Return the states of `count` new partitions, spread over the brokers.
 
-    The replicas are those of `assign_replicas`.  Raises Refusal if there are not enough brokers.
+    The replicas are those of `assign_replicas`.  `brokers` are those that can get new replicas.
+    Raises Refusal if there are not enough of them.
     """
+    if not brokers:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
     if replication_factor > len(brokers):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target "
-            f"replication factor of {replication_factor} cannot be reached because only "
+            f"The target replication factor of {replication_factor} cannot be reached because only "
             f"{len(brokers)} broker(s) are registered or some brokers have all their log "
             "directories cordoned.",
         )
@@ -135,9 +140,12 @@ def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
 
 
 def check_manual_assignment(
-    replicas: Sequence[int], brokers: Container[int], size: int = 0
+    replicas: Sequence[int], brokers: Container[int], cordoned: Container[int], size: int = 0
 ) -> None:
-    """Raise Refusal for an invalid assignment; `size` is the replication factor, 0 for any."""
+    """Raise Refusal for an invalid assignment; `size` is the replication factor, 0 for any.
+
+    `brokers` are registered, and those in `cordoned` get no new replicas.
+    """
 
     def refusal(reason: str) -> Refusal:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
@@ -149,6 +157,11 @@ def check_manual_assignment(
             raise refusal(
                 f"The manual partition assignment includes broker {broker_id}, but no such broker "
                 "is registered."
+            )
+        if broker_id in cordoned:
+            raise refusal(
+                f"The manual partition assignment includes broker {broker_id}, but all its log "
+                "directories are cordoned."
             )
         if replicas.count(broker_id) > 1:
             raise refusal(

@@ -58,7 +58,8 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     """
     moves = broker.logs.moves
     try:
-        moves.directory_at(path)
+        if broker.logs.dirs.is_cordoned(moves.directory_at(path)):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if broker.hosted.get(topic, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         moves.move((topic, index), path)

@@ -8,7 +8,7 @@ Behaviour
   lag of a copy that will replace a log (a future log) is the distance to the end of that log.
 
 Version notes: flexible from v2; an error code of the whole response from v3; size and free space of
-the volume from v4 (KIP-827); cordoned directories, which do not exist here, from v5.
+the volume from v4 (KIP-827); whether a directory is cordoned (KIP-1066) from v5.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def handle(
     requested = _requested_partitions(request.topics)
     response = DescribeLogDirsResponse()
     for directory in broker.logs.online_dirs:
-        result = DescribeLogDirsResult(log_dir=str(directory.path.absolute()))
+        result = DescribeLogDirsResult(
+            log_dir=str(directory.path.absolute()),
+            is_cordoned=broker.logs.dirs.is_cordoned(directory),
+        )
         response.results.append(result)
         try:
             result.total_bytes, result.usable_bytes = directory.disk_usage()

@@ -25,7 +25,6 @@ from kwire.settings.definition import (
 )
 from kwire.settings.effects import (
     CLUSTER,
-    CORDONED,
     DEAD_LETTERS,
     DECOMPRESSED,
     JAVA,
@@ -76,7 +75,12 @@ class LogSettings(Settings):
         doc="The level for compression.type=zstd.",
     )
     cordoned_log_dirs = strings(
-        (), MEDIUM, members(nullable=True), mode=PER_BROKER, effect=CORDONED
+        (),
+        MEDIUM,
+        members(nullable=True),
+        mode=PER_BROKER,
+        doc="The log directories that get no new replicas, or * for all; if all are named, no "
+        "replica is placed on this broker.",
     )
     create_topic_policy_class_name = java_class(LOW, effect=JAVA)
     default_replication_factor = integer(

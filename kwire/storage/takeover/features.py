@@ -1,6 +1,7 @@
 """Feature levels (KIP-584) in a KRaft metadata log, compared with kwire's (pure).
 
-Features that this broker does not know stay as Apache Kafka has set them.
+Features that this broker does not know stay as Apache Kafka has set them.  So does kraft.version:
+it is a control record beside the endpoints of the voters, which kwire does not know.
 """
 
 from __future__ import annotations
@@ -8,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, FinalizedFeatures
+from kwire.cluster.metadata.features import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED,
+    FinalizedFeatures,
+)
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.log.directory.kraft_metadata import KraftMetadata
@@ -42,7 +48,7 @@ def is_behind(image: ClusterImage, kraft: KraftMetadata) -> bool:
 def levels_lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetFeatures]:
     """The change that makes the log's levels those of `image`, or nothing."""
     in_log = _levels_in(kraft)
-    if in_log and _finalized(image.features) != in_log:
+    if in_log and _written(_finalized(image.features)) != _written(in_log):
         yield SetFeatures(image.features.epoch, image.features)
 
 
@@ -52,7 +58,7 @@ def level_records(change: SetFeatures, kraft: KraftMetadata) -> Iterator[Feature
     """
     in_log = _levels_in(kraft)
     if in_log:
-        for name, level in _finalized(change.features).items():
+        for name, level in _written(_finalized(change.features)).items():
             if level != in_log[name]:
                 yield FeatureLevelRecord(name, level)
 
@@ -66,6 +72,11 @@ def _levels_in(kraft: KraftMetadata) -> Mapping[str, int]:
     if not kraft.features.get(METADATA_VERSION):
         return {}
     return {name: min(kraft.features.get(name, 0), high) for name, (_, high) in SUPPORTED.items()}
+
+
+def _written(levels: Mapping[str, int]) -> Mapping[str, int]:
+    """The levels that FeatureLevelRecords have."""
+    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
 
 
 def _finalized(features: FinalizedFeatures) -> dict[str, int]:

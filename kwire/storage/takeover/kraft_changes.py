@@ -38,7 +38,7 @@ from kwire.codecs.messages.remove_access_control_entry_record import (
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
 from kwire.codecs.primitives import Message
-from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
 from kwire.storage.takeover import tokens
 from kwire.storage.takeover.entities import lacking_in_log, records_of_entity
 from kwire.storage.takeover.features import level_records, levels_lacking_in_log
@@ -92,11 +92,13 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
         case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
             yield from _configs(resource, name, expected, configs)
         case SetConfigs() | ChangeAcls() | SetToken() | SetFeatures():
-            yield from _of_cluster(change, kraft)
+            yield from _of_cluster(change, replica, kraft)
 
 
 def _of_cluster(
-    change: SetConfigs | ChangeAcls | SetToken | SetFeatures, kraft: KraftMetadata
+    change: SetConfigs | ChangeAcls | SetToken | SetFeatures,
+    replica: Replica,
+    kraft: KraftMetadata,
 ) -> Iterator[Versioned]:
     """Yield the records for ACLs, tokens, features, credentials and quotas."""
     match change:
@@ -105,9 +107,24 @@ def _of_cluster(
         case SetToken():
             yield from ((record, 0) for record in tokens.token_records(change, kraft))
         case SetFeatures():
+            had_elr = bool(kraft.features.get(ELR_VERSION))
             yield from ((record, 0) for record in level_records(change, kraft))
+            if had_elr and not change.features.wanted.get(ELR_VERSION):
+                yield from _without_elr(replica, kraft)
         case SetConfigs() if change.resource == ENTITY_RESOURCE:
             yield from ((record, 0) for record in records_of_entity(change, kraft))
+
+
+def _without_elr(replica: Replica, kraft: KraftMetadata) -> Iterator[Versioned]:
+    """Yield this node's partitions as a cluster without eligible leader replicas has them.
+
+    Otherwise Apache Kafka could not elect a leader from the replicas that were eligible.
+    """
+    features = {**kraft.features, ELR_VERSION: 0}
+    for topic_id, states in kraft.partitions.items():
+        for index, state in states.items():
+            if state.replicas == (replica.node_id,):
+                yield _partition(topic_id, index, state, replica, features)
 
 
 def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
@@ -184,11 +201,11 @@ def _configs(
 def _partition(
     topic_id: bytes,
     index: int,
-    state: PartitionImage,
+    state: PartitionImage | KraftPartition,
     replica: Replica,
     features: Mapping[str, int],
 ) -> Versioned:
-    """Return the record of a new partition with this node as its only replica, and its version.
+    """Return the record of a partition with this node as its only replica, and its version.
 
     The version depends on the features of the KRaft cluster: 1 adds log directories, 2 the eligible
     leader replicas (KIP-966). It has no leader until Kafka elects one.

@@ -19,6 +19,8 @@ from kwire.cluster.decisions.feature_updates import (
 )
 from kwire.cluster.metadata.changes import SetFeatures
 from kwire.cluster.metadata.features import (
+    ELR_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
     SHARE_VERSION,
     SUPPORTED,
@@ -203,6 +205,34 @@ def test_metadata_version_is_lowered_unless_that_could_lose_records(
     assert refusal(image, wanted).endswith(
         f"Unsupported metadata.version downgrade from {current} to {level}. {why[kind]}"
     )
+
+
+def test_kraft_version_rises_and_is_never_lowered() -> None:
+    image = cluster(Features(ALL), SUPPORTED)
+    change = update_features(image, [FeatureUpdate(KRAFT_VERSION, 1, UPGRADE)], 1)
+    assert change is not None
+    assert change.features.level(KRAFT_VERSION) == 1
+    down = refusal(
+        image.with_features(change.features), FeatureUpdate(KRAFT_VERSION, 0, SAFE_DOWNGRADE)
+    )
+    assert down.endswith(
+        "Invalid update version 0 for feature kraft.version. Can't downgrade the version of this "
+        "feature."
+    )
+
+
+def test_eligible_leader_replicas_need_metadata_version_4_0() -> None:
+    """The levels after all updates of the request count."""
+    image = cluster(Features({METADATA_VERSION: 21}), SUPPORTED)
+    wanted = FeatureUpdate(ELR_VERSION, 1, UPGRADE)
+    assert refusal(image, wanted).endswith(
+        "Invalid update version 1 for feature eligible.leader.replicas.version. "
+        "eligible.leader.replicas.version could not be set to 1 because it depends on "
+        "metadata.version level 23"
+    )
+    change = update_features(image, [wanted, FeatureUpdate(METADATA_VERSION, 23, UPGRADE)], 1)
+    assert change is not None
+    assert change.features.level(ELR_VERSION) == 1
 
 
 def test_metadata_version_rises_to_any_later_level_at_once() -> None:

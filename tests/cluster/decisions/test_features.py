@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata.changes import SetFeatures
+from kwire.cluster.metadata.features import (
+    ELR_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    UNNAMED_LEVELS,
+    FinalizedFeatures,
+)
+from kwire.cluster.stores.local import FILE_NAME, LocalStore
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -17,6 +28,7 @@ from kwire.codecs.primitives import Message
 from kwire.conformance.wire.broker import address_of
 from kwire.conformance.wire.peer import ClientConnection, Closed, Outcome, Reply
 from kwire.testing import BrokerProcess
+from tests.conftest import finish
 
 FEATURES_TOOL = "org.apache.kafka.tools.FeatureCommand"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
@@ -157,3 +169,25 @@ def test_kafka_features_tool_describes_and_changes_levels(
     done = tool("disable", *feature)
     assert "transaction.version was disabled" in done.stdout, done.stdout + done.stderr
     assert shown() == ["0", "2", "0"]
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_kafka_features_tool_raises_a_cluster_of_4_3_to_the_levels_of_a_release(
+    tmp_path: Path, java_class: Callable[..., CompletedProcess[str]]
+) -> None:
+    """The tool names each feature of the release, kraft.version too."""
+    broker = BrokerProcess(tmp_path, {"node.id": "1"})
+    first = SetFeatures(0, FinalizedFeatures({METADATA_VERSION: 29, SHARE_VERSION: 0}, epoch=1))
+    LocalStore(broker.data_dir / FILE_NAME, first=(first,)).close()
+    broker.start()
+    try:
+        words = ["upgrade", "--release-version", "4.3"]
+        done = java_class(FEATURES_TOOL, ["--bootstrap-server", broker.bootstrap, *words])
+        assert done.returncode == 0, done.stdout + done.stderr
+        client = Client(broker.bootstrap)
+        _, levels = client.finalized_features()
+        client.close()
+        assert levels == {**UNNAMED_LEVELS, ELR_VERSION: 1, KRAFT_VERSION: 1}
+    finally:
+        finish(broker)

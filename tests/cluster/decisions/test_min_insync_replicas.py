@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kwire.cluster.decisions.feature_updates import SAFE_DOWNGRADE, UPGRADE
+from kwire.cluster.metadata.features import ELR_VERSION
 from kwire.cluster.stores.local import FILE_NAME, LocalStore
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_configs import (
@@ -13,13 +15,18 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
+from kwire.codecs.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from tests.cluster.decisions.client import BROKER, DELETE, SET, TOPIC, AdminClient
 from tests.cluster.decisions.conftest import OpenAdmin
 
 OK = (ErrorCode.NONE, None)
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
 DYNAMIC_DEFAULT, DEFAULT = 3, 5
-MIN_ISR = "min.insync.replicas"
+MIN_ISR, RETENTION = "min.insync.replicas", "log.retention.ms"
 
 
 async def test_new_cluster_keeps_its_min_insync_replicas_as_recorded_of_kafka_4_3_1(
@@ -73,6 +80,39 @@ async def test_earlier_metadata_has_no_min_insync_replicas_of_the_cluster(
         for name in ("", "1"):
             assert await admin.alter(BROKER, name, (MIN_ISR, SET, "2")) == OK
             assert await admin.alter(BROKER, name, (MIN_ISR, DELETE, None)) == OK
+
+
+async def test_min_insync_replicas_of_the_cluster_come_with_the_feature(
+    open_admin: OpenAdmin, tmp_path: Path
+) -> None:
+    """As in Apache Kafka 4.4.0: single brokers lose theirs, and the cluster keeps one it has."""
+    LocalStore(tmp_path / "data" / FILE_NAME).close()
+    async with open_admin({MIN_ISR: "4"}) as admin:
+        assert await admin.alter(BROKER, "1", (MIN_ISR, SET, "2"), (RETENTION, SET, "5")) == OK
+        await set_elr(admin, 1, UPGRADE, validate_only=True)
+        assert (await admin.describe(BROKER, "")).configs == []
+        await set_elr(admin, 1, UPGRADE)
+        shown = await admin.config(BROKER, "", MIN_ISR, synonyms=True)
+        assert described(shown)[:2] == ("4", DYNAMIC_DEFAULT)
+        own = admin.broker.image.configs_of(BROKER, "1")
+        assert own == {RETENTION: "5"}
+        assert (await admin.alter(BROKER, "1", (MIN_ISR, SET, "2")))[0] == 40
+        await set_elr(admin, 0, SAFE_DOWNGRADE)
+        assert await admin.alter(BROKER, "1", (MIN_ISR, SET, "2")) == OK
+        assert await admin.alter(BROKER, "", (MIN_ISR, SET, "3")) == OK
+        await set_elr(admin, 1, UPGRADE)
+        assert admin.broker.image.configs_of(BROKER, "") == {MIN_ISR: "3"}
+        assert admin.broker.image.configs_of(BROKER, "1") == {RETENTION: "5"}
+
+
+async def set_elr(
+    admin: AdminClient, level: int, upgrade_type: int, *, validate_only: bool = False
+) -> None:
+    """Set the level of eligible.leader.replicas.version."""
+    update = FeatureUpdateKey(ELR_VERSION, level, upgrade_type=upgrade_type)
+    request = UpdateFeaturesRequest(feature_updates=[update], validate_only=validate_only)
+    answer = await admin.ask(request, 2, UpdateFeaturesResponse)
+    assert (answer.error_code, answer.error_message) == OK
 
 
 async def replaced(

@@ -63,6 +63,11 @@ WRITTEN: list[tuple[Change, str]] = [
         RegisterBroker(BrokerImage(1, ())),
         '{"kind": "register_broker", "id": 1, "endpoints": [], "rack": null}',
     ),
+    (
+        RegisterBroker(BrokerImage(1, (), log_dirs=("/a", "/b"), cordoned=("/a",))),
+        '{"kind": "register_broker", "id": 1, "endpoints": [], "rack": null, '
+        '"log_dirs": ["/a", "/b"], "cordoned": ["/a"]}',
+    ),
     (UnregisterBroker(3), '{"kind": "unregister_broker", "id": 3}'),
     (
         SetController(1, 2, 5),

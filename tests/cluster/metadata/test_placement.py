@@ -63,6 +63,6 @@ def test_placement_on_too_few_brokers_is_refused() -> None:
 
 def test_manual_assignment_with_another_number_of_replicas_is_refused() -> None:
     brokers = cluster([None] * 3)
-    check_manual_assignment([1, 2], brokers, 2)
+    check_manual_assignment([1, 2], brokers, (), 2)
     with pytest.raises(Refusal, match="not consistent with previous partitions"):
-        check_manual_assignment([1], brokers, 2)
+        check_manual_assignment([1], brokers, (), 2)

@@ -51,9 +51,9 @@ class Node:
         }
         config = load(overrides=fixed | dict(settings or {}))
         self.logs = LogManager([directory], defaults=DEFAULTS, verify_transactions=False)
-        first = SetFeatures(0, FinalizedFeatures(NEWEST_LEVELS, epoch=1))
-        self.store = LocalStore(directory / FILE_NAME, first=(first,))
+        self.store = LocalStore(directory / FILE_NAME)
         self.broker = Broker(config, self.store, self.logs, "test-cluster")
+        self.show(SetFeatures(0, FinalizedFeatures(NEWEST_LEVELS, epoch=1)))
 
     def close(self) -> None:
         self.logs.close()

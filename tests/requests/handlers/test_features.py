@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import KRAFT_VERSION, FinalizedFeatures
+from kwire.cluster.metadata.features import FinalizedFeatures
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.conformance.pytest_apache import ApacheKafkaNode
@@ -40,11 +40,7 @@ def test_features_of_a_new_broker_are_those_of_apache_kafka(
     assert isinstance(outcome.message, ApiVersionsResponse)
     ours = told(node, version)
     assert finalized(ours) == finalized(outcome.message)
-    theirs = supported(outcome.message)
-    if KRAFT_VERSION in theirs:  # its level 1 has voters that can be changed, which kwire lacks
-        assert theirs[KRAFT_VERSION] == (0, 1)
-        theirs[KRAFT_VERSION] = (0, 0)
-    assert supported(ours) == theirs
+    assert supported(ours) == supported(outcome.message)
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -79,7 +75,7 @@ def test_features_with_level_0_are_listed_since_v4(node: Node) -> None:
         "share.version": (0, 2),
         "streams.version": (0, 1),
         "eligible.leader.replicas.version": (0, 1),
-        "kraft.version": (0, 0),
+        "kraft.version": (0, 1),
     }
 
 

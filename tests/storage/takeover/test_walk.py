@@ -11,7 +11,7 @@ from kwire.conformance.pytest_apache import libs_or_skip
 from tests.storage.takeover.walk import Walk
 
 SWAPS = 6
-VERSIONS = (apache_kafka.VERSION, "3.9.2")
+VERSIONS = (apache_kafka.VERSION, apache_kafka.TOOLS_VERSION, "3.9.2")
 
 
 @pytest.mark.java
@@ -28,7 +28,7 @@ def test_data_survive_kwires_stay_between_two_runs_of_apache_kafka(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_data_survive_many_swaps_of_both_brokers(seed: int, tmp_path: Path) -> None:
-    """The walks alternate between both versions; one in five has two log directories."""
-    version = VERSIONS[seed % 2]
+    """The walks alternate between the versions; one in five has two log directories."""
+    version = VERSIONS[seed % len(VERSIONS)]
     libs_or_skip(version)
     Walk(tmp_path, seed, version, directories=2 if seed % 5 == 0 else 1).swaps(SWAPS)

@@ -11,6 +11,7 @@ import logging
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from kwire.cluster.metadata.changes import (
     UnregisterBroker,
 )
 from kwire.cluster.metadata.delta import ClusterDelta, changes_for, delta_between
-from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import LocalStore
 from kwire.cluster.stores.shared.lines import CHANGES_A_LINE, JsonObject, LineSender, encoded, lines
@@ -268,7 +269,7 @@ class MemberConnection:
             await other.gone.wait()
         self.broker_id = broker.id
         epoch = self._server.new_broker_epoch()
-        registered = BrokerImage(broker.id, broker.endpoints, broker.rack, epoch, broker.features)
+        registered = replace(broker, epoch=epoch)
         await self._server.store.commit([RegisterBroker(registered)])
 
     def _must_be_registered(self) -> None:

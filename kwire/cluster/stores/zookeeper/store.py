@@ -257,7 +257,7 @@ class ZooKeeperStore:
         )
 
     def _announce(self, broker: BrokerImage, epoch: int) -> None:
-        known = BrokerImage(broker.id, broker.endpoints, broker.rack, epoch, broker.features)
+        known = replace(broker, epoch=epoch)
         self.publish(self._image.with_broker(known), [RegisterBroker(known)])
 
     async def _try_to_register(

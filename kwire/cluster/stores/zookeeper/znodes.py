@@ -98,6 +98,8 @@ def encode_broker(broker: BrokerImage, timestamp_ms: int, jmx_port: int = -1) ->
     }
     if broker.rack is not None:
         fields["rack"] = broker.rack
+    if broker.log_dirs:  # Apache Kafka ignores the unknown field
+        fields["kwire"] = {"log_dirs": [*broker.log_dirs], "cordoned": [*broker.cordoned]}
     # For clients of ten years ago, which know one plaintext address of a broker.
     fields |= {
         "jmx_port": jmx_port,
@@ -134,7 +136,11 @@ def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImag
         name: (int(levels["min_version"]), int(levels["max_version"]))
         for name, levels in (fields.get("features") or {}).items()
     }
-    return BrokerImage(broker_id, endpoints, fields.get("rack"), epoch, features)
+    own = fields.get("kwire") or {}
+    log_dirs, cordoned = (tuple(map(str, own.get(name) or ())) for name in ("log_dirs", "cordoned"))
+    return BrokerImage(
+        broker_id, endpoints, fields.get("rack"), epoch, features, log_dirs, cordoned
+    )
 
 
 def _endpoint(text: str, protocols: Mapping[str, str] | None) -> Endpoint:

@@ -37,8 +37,8 @@ NEEDED_BY_FEATURES: Final = {
     "share.version": (ApiKey.SHARE_FETCH, 1),
     "streams.version": (ApiKey.STREAMS_GROUP_HEARTBEAT, 0),
     "metadata.version": (ApiKey.DESCRIBE_CLUSTER, 0),
-    "eligible.leader.replicas.version": (ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0),
-    "kraft.version": (ApiKey.DESCRIBE_QUORUM, 2),
+    "eligible.leader.replicas.version": (ApiKey.FETCH, 18),
+    "kraft.version": (ApiKey.FETCH, 17),
 }
 """The API and version that a client uses because of a feature: a client that sees the feature
 without that version fails."""

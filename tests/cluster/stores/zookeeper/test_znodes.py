@@ -129,6 +129,8 @@ def test_registrations_of_older_and_newer_brokers_are_decoded() -> None:
     expected = BrokerImage(1, (listener,), "r", -1, {"f": (1, 2)})
     assert znodes.decode_broker(1, later) == expected
     assert znodes.decode_broker(1, znodes.encode_broker(expected, 1)) == expected
+    cordoned = replace(expected, log_dirs=("/a", "/b"), cordoned=("*",))
+    assert znodes.decode_broker(1, znodes.encode_broker(cordoned, 1)) == cordoned
 
 
 def test_topic_znodes_of_older_brokers_are_decoded() -> None:
