@@ -12,12 +12,13 @@ compared with the header, because a consumer must read everything that a broker 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from kwire.codecs.batch_header import BatchHeader
 from kwire.codecs.batch_layout import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kwire.codecs.compression import Compression, decompress
 from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
-from kwire.codecs.record import CorruptBatch, Record, TimestampType
+from kwire.codecs.record import CorruptBatch, OversizedRecord, Record, TimestampType
 from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
 
 _INT64_MAX = (1 << 63) - 1
@@ -42,6 +43,49 @@ def inner_bytes(
     if codec == Compression.NONE:
         return bytes(payload)
     return decompress(codec, payload, size_bytes_max)
+
+
+def within_limit(inner: bytes, count: int, record_bytes_max: int) -> int:
+    """Return how many of the `count` records in `inner` precede the first one that is too large.
+
+    Only the sizes are read, which do not count themselves.  Raises CorruptBatch if the records do
+    not fill `inner`, unless one of them is too large.
+    """
+    pos = 0
+    try:
+        for number in range(count):
+            if (byte := inner[pos]) < 128:
+                size = ZIGZAG[byte]
+                pos += 1
+            else:
+                size, pos = read_varint(inner, pos)
+            if size > record_bytes_max:
+                return number
+            if size < 0:
+                raise CorruptBatch(f"a record has a size of {size}")
+            pos += size
+    except IndexError:
+        raise CorruptBatch("a batch ends within a record") from None
+    if pos != len(inner):
+        raise CorruptBatch(f"{count} records do not fill their batch")
+    return count
+
+
+def check_sizes(inner: bytes, count: int, record_bytes_max: int | None) -> None:
+    """Raise OversizedRecord if one of the `count` records in `inner` is larger than the limit.
+
+    Without a limit nothing is read.
+    """
+    if record_bytes_max is not None and within_limit(inner, count, record_bytes_max) < count:
+        raise OversizedRecord(record_bytes_max)
+
+
+def iter_limited(inner: bytes, header: BatchHeader, record_bytes_max: int) -> Iterator[Record]:
+    """Yield the records in `inner`; raises OversizedRecord at the first one above the limit."""
+    within = within_limit(inner, header.records_count, record_bytes_max)
+    yield from islice(iter_records(inner, header), within)
+    if within < header.records_count:
+        raise OversizedRecord(record_bytes_max)
 
 
 def is_plausible(data: Buffer, header: BatchHeader) -> bool:

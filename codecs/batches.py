@@ -11,11 +11,17 @@ from collections.abc import Iterator
 from kwire.codecs.batch_builder import build, recompress, seal
 from kwire.codecs.batch_header import BatchHeader, check_crc, header_of, iter_batches, read_header
 from kwire.codecs.batch_layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
-from kwire.codecs.batch_reader import inner_bytes, is_plausible, iter_records
+from kwire.codecs.batch_reader import (
+    check_sizes,
+    inner_bytes,
+    is_plausible,
+    iter_limited,
+    iter_records,
+)
 from kwire.codecs.compression import Compression
 from kwire.codecs.control import ControlType, EndTxnMarker, control_batch, read_marker
 from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
-from kwire.codecs.record import CorruptBatch, Record, TimestampType
+from kwire.codecs.record import CorruptBatch, OversizedRecord, Record, TimestampType
 
 __all__ = [
     "HEADER",
@@ -27,10 +33,12 @@ __all__ = [
     "ControlType",
     "CorruptBatch",
     "EndTxnMarker",
+    "OversizedRecord",
     "Record",
     "TimestampType",
     "build",
     "check_crc",
+    "check_sizes",
     "control_batch",
     "header_of",
     "inner_bytes",
@@ -45,16 +53,23 @@ __all__ = [
 
 
 def records(
-    data: Buffer, pos: int = 0, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
+    data: Buffer,
+    pos: int = 0,
+    size_bytes_max: int = INFLATED_SIZE_BYTES_MAX,
+    record_bytes_max: int | None = None,
 ) -> Iterator[Record]:
     """Return the records of the batch at `pos`, decompressed to at most `size_bytes_max`.
 
-    Raises CorruptBatch, when called or while iterating, for a batch that Apache Kafka cannot read.
-    It does not check the batch's CRC: see `check_crc`.
+    Raises CorruptBatch, when called or while iterating, for a batch that Apache Kafka cannot read,
+    and OversizedRecord where a record of a compressed batch has more than `record_bytes_max`.  It
+    does not check the batch's CRC: see `check_crc`.
     """
     header = read_header(data, pos)
     if header.magic < 2:
         from kwire.codecs.legacy import iter_legacy_records
 
-        return iter_legacy_records(data, pos, header, size_bytes_max)
-    return iter_records(inner_bytes(data, pos, header, size_bytes_max), header)
+        return iter_legacy_records(data, pos, header, size_bytes_max, record_bytes_max)
+    inner = inner_bytes(data, pos, header, size_bytes_max)
+    if record_bytes_max is not None and header.compression != Compression.NONE:
+        return iter_limited(inner, header, record_bytes_max)
+    return iter_records(inner, header)

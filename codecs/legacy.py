@@ -18,7 +18,7 @@ from kwire.codecs.batch_header import BatchHeader
 from kwire.codecs.batch_layout import CODEC_MASK, LEGACY_LENGTHS_MIN
 from kwire.codecs.compression import Compression, decompress
 from kwire.codecs.inflating import Buffer
-from kwire.codecs.record import CorruptBatch, Record, TimestampType
+from kwire.codecs.record import CorruptBatch, OversizedRecord, Record, TimestampType
 
 _ENTRY = Struct(">qi")
 _MESSAGE = Struct(">Ibb")
@@ -35,10 +35,16 @@ _UINT32 = Struct("<I")
 
 
 def iter_legacy_records(
-    data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int
+    data: Buffer,
+    pos: int,
+    header: BatchHeader,
+    size_bytes_max: int,
+    record_bytes_max: int | None = None,
 ) -> Iterator[Record]:
     """Yield the records of the message of magic 0 or 1 at `pos`: the message, or those that it
     wraps.
+
+    Raises OversizedRecord before the first record, if one of them has more than `record_bytes_max`.
     """
     end = pos + header.size_bytes
     if end > len(data):
@@ -50,7 +56,7 @@ def iter_legacy_records(
         yield wrapper
         return
     inner = _inflate(wrapper.value, header, size_bytes_max)
-    messages = list(_iter_messages(inner))
+    messages = list(_iter_messages(inner, record_bytes_max))
     if not messages:
         raise CorruptBatch("a compressed message wraps no message")
     base_offset = _inner_base_offset(header, messages[-1].offset)
@@ -91,7 +97,7 @@ def _inflate(value: bytes | None, header: BatchHeader, size_bytes_max: int) -> b
     return decompress(codec, value, size_bytes_max)
 
 
-def _iter_messages(inner: bytes) -> Iterator[Record]:
+def _iter_messages(inner: bytes, record_bytes_max: int | None) -> Iterator[Record]:
     """Yield the messages of a decompressed set.
 
     A message that is cut short ends the set, as in Java.
@@ -101,6 +107,8 @@ def _iter_messages(inner: bytes) -> Iterator[Record]:
         offset, length = _ENTRY.unpack_from(inner, pos)
         if length < LEGACY_LENGTHS_MIN[0]:
             raise CorruptBatch(f"a wrapped message cannot have a length of {length}")
+        if record_bytes_max is not None and length > record_bytes_max:
+            raise OversizedRecord(record_bytes_max)
         pos += _ENTRY.size
         if pos + length > len(inner):
             return

@@ -9,8 +9,16 @@ from enum import IntEnum
 class CorruptBatch(ValueError):
     """The bytes are not a record batch that Apache Kafka could have written.
 
-    The only exception that reading batches raises, whatever the bytes are.
+    Reading batches raises no other exception, whatever the bytes are.
     """
+
+
+class OversizedRecord(CorruptBatch):
+    """A record of a compressed batch is larger than max.decompressed.message.bytes."""
+
+    def __init__(self, record_bytes_max: int) -> None:
+        """`record_bytes_max` is the limit, in bytes of the decompressed record."""
+        super().__init__(f"a record is larger than {record_bytes_max} bytes")
 
 
 class TimestampType(IntEnum):

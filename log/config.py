@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from kwire.codecs.batches import Compression
 
 LONG_MAX = 2**63 - 1
+_UNLIMITED_RECORD_BYTES = 2**31 - 9
+"""The default of max.decompressed.message.bytes: no record of a Java broker can be larger."""
 
 _CODECS = {
     "uncompressed": Compression.NONE,
@@ -73,6 +75,12 @@ class LogConfig:
     @property
     def delete(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def record_bytes_max(self) -> int | None:
+        """The largest size of a record in a compressed batch, in bytes; None without a limit."""
+        limit = self.max_decompressed_message_bytes
+        return None if limit >= _UNLIMITED_RECORD_BYTES else limit
 
     @property
     def segment_ms_max(self) -> int:

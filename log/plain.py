@@ -28,10 +28,18 @@ class PlainBatches:
     The rules are those of `validate`; a test compares the two.
     """
 
-    __slots__ = ("_after_max_ms", "_before_max_ms", "_bytes_max", "_keeps_codecs", "_own_bytes_max")
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_bytes_max",
+        "_codec_max",
+        "_keeps_codecs",
+        "_own_bytes_max",
+    )
 
     _before_max_ms: int
     _after_max_ms: int
+    _codec_max: int
     _keeps_codecs: bool
 
     def __init__(self) -> None:
@@ -48,7 +56,9 @@ class PlainBatches:
         self._bytes_max = -1 if changes_batches else batch_bytes_max
         keeps_own = target in (None, Compression.NONE) and not sets_timestamps
         self._own_bytes_max = batch_bytes_max if keeps_own else -1
-        self._keeps_codecs = target is None
+        limited = config.record_bytes_max is not None
+        self._codec_max = 0 if limited else CODEC_MAX
+        self._keeps_codecs = target is None and not limited
 
     def close(self) -> None:
         """Treat no batch as plain any more: `Log.append` then sees that the log is offline."""
@@ -70,9 +80,10 @@ class PlainBatches:
             and length + LOG_OVERHEAD == size_bytes
             # Not too large; the limit is -1 on a topic that changes batches.
             and size_bytes <= self._bytes_max
-            # A known codec, no control batch, and no timestamp type that only a broker sets.
+            # A known codec, or none if decompressed records have a limit.  No control batch, and
+            # no timestamp type that only a broker sets.
             and not attributes & ~_PLAIN_ATTRIBUTES
-            and attributes & CODEC_MASK <= CODEC_MAX
+            and attributes & CODEC_MASK <= self._codec_max
             # As many records as offsets: only compaction removes records from a batch.
             and 0 < count == delta + 1
             # No record is too old or too new, provided that the header's timestamps are true.

@@ -11,6 +11,7 @@ the CRC, and reads the records only if the result depends on them:
     record count does not fit           the sizes of up to 8 uncompressed records do not fill the
                                         batch, or so many records cannot be in so few bytes
     compression.type is another codec   the records are compressed again
+    max.decompressed.message.bytes set  each record of a compressed batch must not be larger
 
 The CRC proves that the client sent exactly these bytes.  Records that contradict their own header
 harm the consumers of the topic, not the broker: offsets, sizes, sequence numbers and epochs come
@@ -50,6 +51,8 @@ from kwire.codecs.batches import (
     TimestampType,
     build,
     check_crc,
+    check_sizes,
+    inner_bytes,
     is_plausible,
     read_header,
     records,
@@ -107,6 +110,9 @@ def validate(
         _check_crc(view, header)
         if origin is Origin.CLIENT:
             _check_claims(header)
+        if config.record_bytes_max is not None and header.attributes & CODEC_MASK:
+            inner = inner_bytes(view, 0, header)
+            check_sizes(inner, header.records_count, config.record_bytes_max)
         target = _target_compression(header, config)
         if target is None:
             validated = _in_place(view, header, config, origin, now_ms, name)

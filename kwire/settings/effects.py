@@ -40,7 +40,6 @@ ACTS: Final = Effect()
 # Not served yet.
 CLUSTER: Final = not_served("more than one broker")
 DEAD_LETTERS: Final = not_served("dead-letter queues of share groups (KIP-1191)")
-DECOMPRESSED: Final = not_served("limits of decompressed records")
 METRICS: Final = not_served("metrics")
 PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")

@@ -22,6 +22,7 @@ from kwire.codecs.batches import (
     Compression,
     EndTxnMarker,
     check_crc,
+    check_sizes,
     read_marker,
     records,
 )
@@ -36,12 +37,18 @@ Bytes = bytes | bytearray | memoryview
 _NOTHING = b""
 
 
-def records_of(data: bytes, at: int, header: BatchHeader) -> tuple[bytes, int, int]:
-    """Return the decompressed records of the batch of magic 2 at `at`: (bytes, start, end)."""
+def records_of(
+    data: bytes, at: int, header: BatchHeader, record_bytes_max: int | None = None
+) -> tuple[bytes, int, int]:
+    """Return the decompressed records of the batch of magic 2 at `at`: (bytes, start, end).
+
+    Raises CorruptBatch, also if a record of a compressed batch has more than `record_bytes_max`.
+    """
     check_crc(data, at, header)
     if header.compression is Compression.NONE:
         return data, at + HEADER_SIZE, at + header.size_bytes
     inner = inner_bytes(data, at, header)
+    check_sizes(inner, header.records_count, record_bytes_max)
     return inner, 0, len(inner)
 
 
@@ -68,6 +75,7 @@ class BatchFilter:
         self._now_ms = task.now_ms
         self._horizon_ms = task.now_ms + task.delete_retention_ms
         self._upper_bound = task.upper_bound
+        self._record_bytes_max = task.record_bytes_max
         self._producers: Mapping[int, tuple[int, int]] = {
             producer_id: (offset, epoch) for producer_id, offset, epoch in task.producers
         }
@@ -133,13 +141,17 @@ class BatchFilter:
         """
         if not header.records_count:
             return _NOTHING
-        if not header.has_delete_horizon and self._offsets.decides_by_offset(
-            header.base_offset, header.last_offset
+        # As in Kafka a record above max.decompressed.message.bytes fails the round wherever it is.
+        reads_all = self._record_bytes_max is not None and header.compression != Compression.NONE
+        if (
+            not reads_all
+            and not header.has_delete_horizon
+            and self._offsets.decides_by_offset(header.base_offset, header.last_offset)
         ):
             left = self._by_offset(data, at, header)
             if left is not None:
                 return left
-        inner, start, end = records_of(data, at, header)
+        inner, start, end = records_of(data, at, header, self._record_bytes_max)
         if self._is_untouched(inner, start, end, header):
             return _whole(data, at, header)
         found = entries(inner, start, end, header.records_count)
@@ -212,7 +224,7 @@ class BatchFilter:
         check_crc(data, at, header)
         kept = [
             record
-            for record in records(data, at)
+            for record in records(data, at, record_bytes_max=self._record_bytes_max)
             if self._is_last(record.key, record.offset)
             and (
                 record.value is not None

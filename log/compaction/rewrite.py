@@ -207,22 +207,24 @@ def _note_segment(
             continue
         if header.base_offset in aborted:
             continue
-        found = _keys(data, at, header)
+        found = _keys(data, at, header, task.record_bytes_max)
         if not offsets.has_room_for(len(found.keys)):
             return False
         offsets.add(found, header.base_offset, task.first_dirty)
     return True
 
 
-def _keys(data: bytes, at: int, header: BatchHeader) -> BatchKeys:
+def _keys(data: bytes, at: int, header: BatchHeader, record_bytes_max: int | None) -> BatchKeys:
     """Return the keys of the batch at `at` with their offsets; records without a key are left out.
 
-    Raises CorruptBatch. `has_nulls` is False for magic 0 and 1, because `BatchFilter` examines each
-    of their records anyway.
+    Raises CorruptBatch, also if a record of a compressed batch has more than `record_bytes_max`.
+    `has_nulls` is False for magic 0 and 1, because `BatchFilter` examines each of their records
+    anyway.
     """
     if header.magic == 2:
-        inner, start, end = records_of(data, at, header)
+        inner, start, end = records_of(data, at, header, record_bytes_max)
         return scan_keys(inner, start, end, header)
-    found = [(record.key, record.offset) for record in records(data, at)]
+    read = records(data, at, record_bytes_max=record_bytes_max)
+    found = [(record.key, record.offset) for record in read]
     keyed = [(short_key(key), offset) for key, offset in found if key is not None]
     return BatchKeys([key for key, _ in keyed], [offset for _, offset in keyed], has_nulls=False)

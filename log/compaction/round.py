@@ -198,6 +198,7 @@ class CleaningRound:
                 for entry in log.producers.entries.values()
             ],
             self._settings.map_bytes_max,
+            config.record_bytes_max,
             self._settings.read_bytes,
             self._settings.log_cleaner_io_max_bytes_per_second,
         )

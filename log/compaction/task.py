@@ -18,6 +18,7 @@ class CleaningTask:
     `later_segments` are the base offsets of those behind, whose transaction indexes may name
     transactions that began before.  `producers` has (producer id, last data offset or -1, epoch) of
     the producers whose state must survive.
+    A record of a compressed batch with more than `record_bytes_max` fails the pass.
     """
 
     directory: str
@@ -33,6 +34,7 @@ class CleaningTask:
     index_interval_bytes: int
     producers: list[tuple[int, int, int]]
     map_bytes_max: int
+    record_bytes_max: int | None = None
     read_bytes: int = 262_144
     bytes_per_second: float = sys.float_info.max
 

@@ -1,6 +1,7 @@
 """Lookups in a log: offsets by timestamp and by leader epoch, and aborted transactions.
 
-All raise LogError: KAFKA_STORAGE_ERROR if the disk fails, CORRUPT_MESSAGE for corrupt batches.
+All raise LogError: KAFKA_STORAGE_ERROR if the disk fails, CORRUPT_MESSAGE for corrupt batches,
+INVALID_RECORD for a record above max.decompressed.message.bytes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.codecs.batches import CorruptBatch
+from kwire.codecs.batches import CorruptBatch, OversizedRecord
+from kwire.codecs.errors import ErrorCode
+from kwire.log.error import LogError
 from kwire.log.reading import aborted, time_lookup
 from kwire.log.recovery import epoch_check
 
@@ -24,12 +27,14 @@ T = TypeVar("T")
 def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
     """The first record at or after `timestamp` (ms), None if there is none."""
     find = time_lookup.first_at_or_after
-    return _guarded(log, lambda: find(log.segments, timestamp, log.log_start_offset))
+    limit = log.config.record_bytes_max
+    return _guarded(log, lambda: find(log.segments, timestamp, log.log_start_offset, limit))
 
 
 def max_timestamp_offset(log: Log) -> TimestampOffset | None:
     """The first record with the largest timestamp of all (KIP-734); None if the log is empty."""
-    return _guarded(log, lambda: time_lookup.largest(log.segments))
+    limit = log.config.record_bytes_max
+    return _guarded(log, lambda: time_lookup.largest(log.segments, limit))
 
 
 def end_offset_for_epoch(log: Log, epoch: int) -> tuple[int, int]:
@@ -100,8 +105,13 @@ def check_txn_index(log: Log, segment: Segment) -> None:
 
 
 def _guarded(log: Log, look_up: Callable[[], T]) -> T:
-    """Return the result of a lookup; a disk error or corrupt batch becomes a LogError."""
+    """Return the result of a lookup; a disk error or corrupt batch becomes a LogError.
+
+    So does a record above max.decompressed.message.bytes.
+    """
     try:
         return look_up()
+    except OversizedRecord as error:
+        raise LogError(ErrorCode.INVALID_RECORD, str(error)) from error
     except (OSError, CorruptBatch) as error:
         raise log.storage.read_failed(error) from error

@@ -15,6 +15,7 @@ from kwire.codecs.batches import (
     HEADER_SIZE,
     Compression,
     CorruptBatch,
+    OversizedRecord,
     Record,
     build,
     check_crc,
@@ -67,7 +68,12 @@ def read_all(data: bytes) -> list[Record]:
 
 
 def reads_or_is_corrupt(data: bytes) -> None:
-    for read in (read_all, lambda d: list(records(d)), lambda d: recompress(d, Compression.NONE)):
+    for read in (
+        read_all,
+        lambda d: list(records(d)),
+        lambda d: list(records(d, record_bytes_max=50)),
+        lambda d: recompress(d, Compression.NONE),
+    ):
         with suppress(CorruptBatch):
             read(data)
 
@@ -83,6 +89,38 @@ def test_batch_cut_short_is_corrupt(name: str) -> None:
             list(records(torn))
         with pytest.raises(CorruptBatch, match="cut short"):
             check_crc(torn, 0, whole)
+
+
+@pytest.mark.parametrize(("magic", "size_bytes"), [(0, 86), (1, 78), (2, 93)])
+def test_record_above_the_limit_in_a_compressed_batch_is_too_large(
+    magic: int, size_bytes: int
+) -> None:
+    """The largest values that Kafka 4.4.0 reads with a limit of 100 bytes, and a byte more."""
+
+    def batch(value: bytes, codec: Compression = Compression.GZIP) -> bytes:
+        kept = [Record(0, 1000, None, b"small"), Record(1, 1000, None, value)]
+        if magic == 2:
+            return bytes(build(kept, compression=codec))
+        inner = b"".join(message(magic, each.offset, 0, 1000, None, each.value) for each in kept)
+        return message(magic, 1, codec, 1000, None, compress(codec, inner))
+
+    assert len(list(records(batch(b"x" * size_bytes), record_bytes_max=100))) == 2
+    read = records(batch(b"x" * (size_bytes + 1)), record_bytes_max=100)
+    if magic == 2:
+        assert next(read).value == b"small"
+    with pytest.raises(OversizedRecord, match="larger than 100 bytes"):
+        next(read)
+    if magic == 2:
+        plain = batch(b"x" * 500, Compression.NONE)
+        assert len(list(records(plain, record_bytes_max=100))) == 2
+
+
+@pytest.mark.parametrize("count", [1, 3, 10**6])
+def test_limited_batch_with_another_number_of_records_is_corrupt(count: int) -> None:
+    data = build([Record(at, 1000, None, b"x") for at in range(2)], compression=Compression.GZIP)
+    pack_into(">i", data, 57, count)
+    with pytest.raises(CorruptBatch):
+        list(records(data, record_bytes_max=100))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

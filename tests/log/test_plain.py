@@ -28,6 +28,7 @@ ONE = made(NOW_MS)
 WITHIN_AN_HOUR = log_config(
     message_timestamp_before_max_ms=HOUR_MS, message_timestamp_after_max_ms=HOUR_MS
 )
+LIMITED = log_config(max_decompressed_message_bytes=2**31 - 10)
 OF_A_PRODUCER = made(NOW_MS, producer_id=0, producer_epoch=0, base_sequence=0)
 
 
@@ -38,6 +39,8 @@ OF_A_PRODUCER = made(NOW_MS, producer_id=0, producer_epoch=0, base_sequence=0)
         (made(*[NOW_MS] * 50), DEFAULTS, True),
         (made(NOW_MS, codec=Compression.ZSTD), DEFAULTS, True),
         (OF_A_PRODUCER, DEFAULTS, True),
+        (ONE, LIMITED, True),
+        (made(NOW_MS, codec=Compression.GZIP), LIMITED, False),
         (ONE, log_config(max_message_bytes=len(ONE)), True),
         (ONE, log_config(max_message_bytes=len(ONE) - 1), False),
         (ONE, log_config(segment_bytes=len(ONE)), True),
@@ -66,6 +69,8 @@ def test_batch_is_plain_if_validation_would_not_change_it(
     [
         (Compression.NONE, DEFAULTS, True),
         (Compression.GZIP, DEFAULTS, True),
+        (Compression.NONE, LIMITED, True),
+        (Compression.GZIP, LIMITED, False),
         (Compression.NONE, log_config(compression_type="uncompressed"), True),
         (Compression.GZIP, log_config(compression_type="uncompressed"), False),
         (Compression.NONE, log_config(compression_type="gzip"), False),

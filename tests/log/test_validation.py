@@ -1,6 +1,6 @@
-"""Refused batches have the error codes, record errors and log start offsets of Apache Kafka 4.3.1.
+"""Refused batches have the error codes, record errors and log start offsets of Apache Kafka 4.4.0.
 
-Each case was sent to Apache Kafka 4.3.1, which answered what stands here: with some refusals it
+Each case was sent to Apache Kafka, which answered what stands here: with some refusals it
 tells the log start offset (TOLD), with others it does not.
 """
 
@@ -72,6 +72,23 @@ COMPACTED = log_config(cleanup_policy=frozenset({"compact"}))
 RECENT = log_config(message_timestamp_before_max_ms=1000)
 LOG_APPEND_TIME = log_config(message_timestamp_type="LogAppendTime")
 SMALL = log_config(max_message_bytes=200)
+SMALL_RECORDS = log_config(max_decompressed_message_bytes=100)
+LARGEST_VALUE = 93
+"""The value of a record of 100 bytes without a key; its own size does not count."""
+
+
+def sized(*sizes: int, codec: Compression = Compression.GZIP, **options: int) -> bytearray:
+    """A batch of records without a key, with values of these sizes."""
+    kept = [Record(i, NOW_MS, None, b"x" * size, []) for i, size in enumerate(sizes)]
+    return build(kept, compression=codec, **options)  # type: ignore[arg-type]  # by name
+
+
+def too_large_in(codec: Compression) -> Case:
+    """The case of a batch in this codec whose second record is too large by a byte."""
+    return Case(f"a record too large in {codec.name}",
+                lambda: sized(5, LARGEST_VALUE + 1, codec=codec), E.INVALID_RECORD, TOLD,
+                SMALL_RECORDS)  # fmt: skip
+
 
 REFUSED = [
     Case("base offset", lambda: with_field(plain(), OFFSET_POS, ">q", 5), E.INVALID_RECORD, TOLD),
@@ -125,6 +142,19 @@ REFUSED = [
          build([Record(0, NOW_MS, b"", b"", [])], compression=Compression.GZIP), 2**31 - 1,
          2**31 - 2), E.INVALID_RECORD, TOLD),
     Case("a size that lies", lambda: with_field(plain(2), 61, ">b", 2), E.INVALID_RECORD, TOLD),
+    *map(too_large_in, list(Compression)[1:]),
+    Case("a record too large, no key", lambda: sized(5, 500), E.INVALID_RECORD, TOLD,
+         log_config(max_decompressed_message_bytes=100, cleanup_policy=frozenset({"compact"}))),
+    Case("a record too large, too late", lambda: sized(500), E.INVALID_RECORD, TOLD,
+         log_config(max_decompressed_message_bytes=100, message_timestamp_after_max_ms=-10**6)),
+    Case("a record too large to be compressed again", lambda: sized(500), E.INVALID_RECORD, TOLD,
+         log_config(max_decompressed_message_bytes=100, compression_type="zstd")),
+    Case("a record too large of a producer", lambda: sized(500, producer_id=5, producer_epoch=0,
+         base_sequence=0), E.INVALID_RECORD, TOLD, SMALL_RECORDS),
+    Case("a record less than it says, limited", lambda: counts(sized(5, 5), 3, 2),
+         E.INVALID_RECORD, TOLD, SMALL_RECORDS),
+    Case("a record more than it says, limited", lambda: counts(sized(5, 5), 1, 0),
+         E.INVALID_RECORD, TOLD, SMALL_RECORDS),
     Case("says gzip, is not", lambda: attributes(plain(), 1), E.INVALID_RECORD, TOLD, COMPACTED),
 ]  # fmt: skip
 
@@ -141,6 +171,7 @@ def test_invalid_batch_is_refused_with_kafkas_error(case: Case, log_at_9: Log) -
         log_at_9.append(case.batch(), leader_epoch=0, now_ms=NOW_MS)
     error = caught.value
     assert error.error is case.error, error
+    assert error.message is None or not case.name.startswith("a record"), error.message
     assert error.log_start_offset == case.log_start_offset
     assert tuple(number for number, _ in error.record_errors) == case.bad_records
     assert (log_at_9.log_end_offset, log_at_9.segments.size_bytes) == (TOLD, 0)
@@ -220,6 +251,9 @@ ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
     ("as late as may be", lambda: plain(1, NOW_MS + 3_600_000), DEFAULTS),
     ("as early as may be", lambda: plain(1, NOW_MS - 1000), RECENT),
     ("old on log append time", lambda: plain(1, 0), LOG_APPEND_TIME),
+    ("as large as a record may be", lambda: sized(*[LARGEST_VALUE] * 20), SMALL_RECORDS),
+    ("not compressed", lambda: sized(500, codec=Compression.NONE), SMALL_RECORDS),
+    ("a large record without a limit", lambda: sized(500), DEFAULTS),
     ("producer without epoch", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
      base_sequence=0), DEFAULTS),
 ]  # fmt: skip

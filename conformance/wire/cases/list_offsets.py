@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Compression
 from kwire.codecs.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -17,6 +18,8 @@ from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic, unknown_topic
+from kwire.conformance.wire.cases.describe_configs import TOPIC as TOPIC_CONFIGS
+from kwire.conformance.wire.cases.incremental_alter_configs import SET, alter
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_OFFSETS)
@@ -70,6 +73,24 @@ def disorder(stage: Stage) -> None:
     for ahead in (50, 10, 70):
         fill(stage, topic, batch(stage, b"a", b"b", first_ms=stage.now_ms - 1000 + ahead))
     for timestamp in (0, 20, 51, 60, 71, 72):
+        stage.send(ask(topic, stage.now_ms - 1000 + timestamp))
+    if stage.version >= 7:
+        stage.send(ask(topic, -3))
+
+
+@case("records above the limit of decompressed records")
+def decompressed_limit(stage: Stage) -> None:
+    """The limit is set after the append: a lookup that comes to the third record fails."""
+    topic = stage.topic()
+    values = (b"a", b"b", b"c" * 500, b"d")
+    for ahead in (0, 50):
+        codec = Compression.GZIP if ahead == 0 else Compression.NONE
+        first_ms = stage.now_ms - 1000 + ahead
+        fill(stage, topic, batch(stage, *values, first_ms=first_ms, compression=codec))
+    limit = ("max.decompressed.message.bytes", SET, "100")
+    stage.ask(alter(TOPIC_CONFIGS, topic.name, limit))
+    stage.await_cluster_changes()
+    for timestamp in (0, 1, 2, 3, 50, 52, 60):
         stage.send(ask(topic, stage.now_ms - 1000 + timestamp))
     if stage.version >= 7:
         stage.send(ask(topic, -3))

@@ -28,6 +28,8 @@ from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.PRODUCE)
 
+LIMIT = "max.decompressed.message.bytes"
+
 
 def access_request(version: int, topic_id: bytes) -> ProduceRequest:
     data = PartitionProduceData(INDEX, build([Record(0, 0, None, b"x")]))
@@ -154,6 +156,28 @@ def recompressed(stage: Stage) -> None:
 def _producer(stage: Stage) -> tuple[int, int]:
     reply = stage.ask(InitProducerIdRequest(None, 60_000), 3)
     return reply.producer_id, reply.producer_epoch
+
+
+@case("a limit of decompressed records")
+def decompressed_limit(stage: Stage) -> None:
+    """max.decompressed.message.bytes limits each record of a compressed batch, before all else.
+
+    A record with a value of 93 bytes and no key has 100 bytes.
+    """
+    topic = stage.topic(configs={LIMIT: "100"})
+    for codec in Compression:
+        for sizes in ((93,), (94,), (5, 5000, 5)):
+            values = [b"x" * size for size in sizes]
+            stage.send(produce(topic, batch(stage, *values, compression=codec), acks=-1))
+    stage.send(produce(topic, batch(stage, b"x" * 93, keyed=True, compression=Compression.LZ4)))
+    for name, value in (
+        ("cleanup.policy", "compact"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("compression.type", "zstd"),
+    ):
+        other = stage.topic(name, configs={name: value, LIMIT: "100"})
+        for size in (5000, 1):
+            stage.send(produce(other, batch(stage, b"x" * size, compression=Compression.GZIP)))
 
 
 @case("idempotent: in order, again, a gap, an old one, a new epoch")

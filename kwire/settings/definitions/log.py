@@ -26,7 +26,6 @@ from kwire.settings.definition import (
 from kwire.settings.effects import (
     CLUSTER,
     DEAD_LETTERS,
-    DECOMPRESSED,
     JAVA,
     KEYS_ARE_A_SET,
     NO_PURGING,
@@ -336,7 +335,6 @@ class LogSettings(Settings):
         MEDIUM,
         between(1, ARRAY_SIZE_MAX),
         mode=CLUSTER_WIDE,
-        effect=DECOMPRESSED,
         doc="The largest record in a compressed batch that the topic accepts, in bytes after "
         "decompression.",
     )

@@ -3,8 +3,8 @@ import java.io.File;
 import java.io.InputStreamReader;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 
-import org.apache.kafka.common.utils.MockTime;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.Cleaner;
@@ -26,13 +26,22 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  * and is answered by "end_offset milliseconds".  java -cp "<Kafka's libs>/*" CleanLogs.java
  */
 public class CleanLogs {
+    /** A clock that stands still. */
+    record FixedTime(long milliseconds) implements Time {
+        public long nanoseconds() { return milliseconds * 1_000_000; }
+        public void sleep(long ms) { throw new UnsupportedOperationException(); }
+        public void waitObject(Object object, Supplier<Boolean> condition, long deadlineMs) {
+            throw new UnsupportedOperationException();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] told = line.split(" ");
-            Time time = new MockTime(0, Long.parseLong(told[1]), 0);
+            Time time = new FixedTime(Long.parseLong(told[1]));
             LogConfig config = new LogConfig(Map.of(
                 "cleanup.policy", "compact",
                 "delete.retention.ms", told[2],

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from kwire.codecs.batches import Record, build, control_batch, iter_batches, records
+from kwire.codecs.batches import (
+    Compression,
+    Record,
+    build,
+    control_batch,
+    iter_batches,
+    records,
+)
 from kwire.codecs.control import ControlType
 from kwire.log import Log, LogManager, Origin, delete_expired_segments, truncate_to
 from kwire.log.compaction.cleanable import examine
 from kwire.log.compaction.key_scan import BatchKeys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
-from kwire.log.compaction.round import CleaningRound
+from kwire.log.compaction.round import CleaningRound, Corrupt
 from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.source import Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
@@ -317,6 +324,30 @@ def test_cleaner_leaves_a_corrupt_log_alone(open_manager: OpenManager) -> None:
     assert not log.offline
     assert len(contents(log)) == len(before)
     assert not list(log.dir.glob("*.cleaned"))
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("cleaned_before", [False, True])
+def test_cleaner_gives_up_at_a_record_above_the_limit_in_a_compressed_batch(
+    open_manager: OpenManager, codec: Compression, cleaned_before: bool
+) -> None:
+    """As in Kafka, also if the batch itself would stay as it is, or all of it would go."""
+    manager = open_manager()
+    log = manager.create("t", b"1" * 16, 0)
+    large = build([Record(0, NOW_MS, b"large", b"x" * 500)], compression=codec)
+    log.append(large, leader_epoch=0, now_ms=NOW_MS)
+    fill(log)
+    if cleaned_before:
+        assert clean(manager).failure is None
+        fill(log)
+    log.update_config(replace(log.config, max_decompressed_message_bytes=300))
+    failure = clean(manager).failure
+    if not codec:
+        assert failure is None
+        return
+    assert isinstance(failure, Corrupt)
+    log.update_config(replace(log.config, max_decompressed_message_bytes=10_000))
+    assert grab(manager, NOW_MS + 10**12) is None, "it is not cleaned again before a restart"
 
 
 def test_disk_failure_in_a_worker_takes_the_directory_offline(open_manager: OpenManager) -> None:

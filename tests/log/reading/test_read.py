@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.codecs.batches import iter_batches
+from kwire.codecs.batches import Compression, Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     Log,
@@ -225,6 +225,52 @@ def test_largest_timestamp_is_found_in_any_segment(open_log: OpenLog, append: Ap
     found = max_timestamp_offset(log)
     assert found is not None
     assert (found.timestamp, found.offset) == (NOW_MS + 9, 2)
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_lookup_by_time_fails_at_a_record_above_the_limit_in_a_compressed_batch(
+    open_log: OpenLog, codec: Compression
+) -> None:
+    """Records before it are found, as are those of other batches."""
+    log = open_log()
+    for first, sizes in ((0, (5, 5, 500, 5)), (4, (5, 5))):
+        kept = [Record(at, NOW_MS + first + at, None, b"x" * size) for at, size in enumerate(sizes)]
+        log.append(build(kept, compression=codec), leader_epoch=0, now_ms=NOW_MS)
+
+    def found(ahead_ms: int) -> int | ErrorCode | None:
+        try:
+            record = offset_for_timestamp(log, NOW_MS + ahead_ms)
+        except LogError as error:
+            return error.error
+        return None if record is None else record.offset
+
+    assert [found(ahead_ms) for ahead_ms in range(7)] == [0, 1, 2, 3, 4, 5, None]
+    log.update_config(log_config(max_decompressed_message_bytes=100))
+    third = ErrorCode.INVALID_RECORD if codec else 2
+    fourth = ErrorCode.INVALID_RECORD if codec else 3
+    assert [found(ahead_ms) for ahead_ms in range(7)] == [0, 1, third, fourth, 4, 5, None]
+
+
+@pytest.mark.parametrize(("large", "offset"), [(2, 1), (0, None)])
+def test_lookup_of_the_largest_timestamp_fails_only_if_a_record_above_the_limit_precedes_it(
+    open_log: OpenLog, large: int, offset: int | None
+) -> None:
+    log = open_log()
+    stamps = (NOW_MS, NOW_MS + 9, NOW_MS + 9)
+    kept = [
+        Record(at, stamp, None, b"x" * (500 if at == large else 5))
+        for at, stamp in enumerate(stamps)
+    ]
+    log.append(build(kept, compression=Compression.GZIP), leader_epoch=0, now_ms=NOW_MS)
+    log.update_config(log_config(max_decompressed_message_bytes=100))
+    if offset is not None:
+        found = max_timestamp_offset(log)
+        assert found is not None
+        assert (found.timestamp, found.offset) == (NOW_MS + 9, offset)
+        return
+    with pytest.raises(LogError) as caught:
+        max_timestamp_offset(log)
+    assert caught.value.error is ErrorCode.INVALID_RECORD
 
 
 def test_time_index_entries_far_apart_are_accepted(
