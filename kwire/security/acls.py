@@ -1,4 +1,4 @@
-"""Filters, checks and changes of access control lists, with the error messages of Kafka 4.3.1."""
+"""Filters, checks and changes of access control lists, with the error messages of Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.requests.context import InvalidFrame
+from kwire.security.host_ranges import InvalidRange, is_range, parse_range
 
 UNKNOWN: Final = 0
 """The code for an unknown value in each of Kafka's ACL enums."""
+
+RANGES_SINCE: Final = 32
+"""The level of metadata.version (4.4-IV1) from which hosts can be ranges (KIP-1276)."""
 
 NO_AUTHORIZER_ON_BROKER: Final = "No Authorizer is configured on the broker"
 NO_AUTHORIZER: Final = "No Authorizer is configured."
@@ -90,8 +94,31 @@ def _covers(pattern: ResourcePattern, name: str) -> bool:
     return pattern.name in (name, WILDCARD)
 
 
-def check_new(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
-    """Raise Refusal if the new entry is invalid."""
+def check_new(pattern: ResourcePattern, entry: AccessControlEntry, metadata_version: int) -> None:
+    """Raise Refusal if the new entry is invalid, or not allowed at this level of metadata.version.
+
+    Brokers of earlier versions compare a range of addresses as text.
+    """
+    _check(pattern, entry)
+    if not entry.host:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Host pattern cannot be null or empty")
+    if not is_range(entry.host):
+        return
+    if metadata_version < RANGES_SINCE:
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.",
+        )
+    try:
+        parse_range(entry.host)
+    except InvalidRange as error:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Invalid CIDR notation '{entry.host}': {error}"
+        ) from error
+
+
+def _check(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
+    """Raise Refusal if the new entry is invalid, whatever its host is."""
     problem = _problem(pattern, entry)
     if problem is not None:
         raise Refusal(ErrorCode.INVALID_REQUEST, problem)
@@ -119,13 +146,15 @@ def _problem(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
     return None
 
 
-def check_for_zookeeper(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
+def check_for_zookeeper(
+    pattern: ResourcePattern, entry: AccessControlEntry, metadata_version: int = 0
+) -> None:
     """`check_new` for lists in ZooKeeper, which Apache Kafka 3.9.2 must be able to read.
 
-    It does not start if an entry has an operation of a later version, and a resource name must be
-    valid in a path of ZooKeeper.
+    It takes any text for a host, at any `metadata_version`.  It does not start if an entry has an
+    operation of a later version, and a resource name must be valid in a path of ZooKeeper.
     """
-    check_new(pattern, entry)
+    _check(pattern, entry)
     if entry.operation > AclOperation.DESCRIBE_TOKENS or _NO_PATH.search(pattern.name):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
 

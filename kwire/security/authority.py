@@ -70,6 +70,7 @@ def configured(config: BrokerConfig) -> Authority | None:
         AclAuthorizer(
             super_users(config.explicit.get("super.users", "")),
             allow_everyone_if_no_acl_found=everyone.strip().lower() == "true",
+            with_ranges=not on_zookeeper,
         ),
         check_for_zookeeper if on_zookeeper else check_new,
     )
@@ -94,12 +95,12 @@ class Authority:
     def __init__(
         self,
         rules: AclAuthorizer,
-        check_new: Callable[[ResourcePattern, AccessControlEntry], None] = check_new,
+        check_new: Callable[[ResourcePattern, AccessControlEntry, int], None] = check_new,
     ) -> None:
         """Decide by `rules`; `check_new` replaces the check of new ACLs."""
         self.rules = rules
         self.check_new = check_new
-        """Raises Refusal if a new entry is invalid."""
+        """Raises Refusal if a new entry is invalid at a level of metadata.version."""
 
     def follow(self, acls: Acls) -> None:
         self.rules.follow(acls)

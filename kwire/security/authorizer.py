@@ -10,6 +10,9 @@ resources of its type.  The first rule that applies decides:
   `allow.everyone.if.no.acl.found` is true: allowed;
 - else denied.
 
+The host of an entry can be a range of addresses (KIP-1276, kwire.security.host_ranges).  A range is
+parsed when its entry comes, and not for each decision.
+
 To find the prefixes of a name, the authorizer looks up one prefix of each length that occurs, so
 the time does not grow with the number of lists.  tests/security/test_authorizer.py compares the
 decisions with those of Kafka's own class.
@@ -32,6 +35,7 @@ from kwire.cluster.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from kwire.security.host_ranges import HostRange, holds, range_of
 
 IMPLIED_BY: Final[Mapping[int, frozenset[int]]] = {
     AclOperation.DESCRIBE: frozenset(
@@ -60,19 +64,39 @@ DENIED_BY_DEFAULT: Final = Ruling(False, "DefaultDeny")
 ALLOWED_BY_DEFAULT: Final = Ruling(True, "DefaultAllow")
 
 
+class _RangedEntry(NamedTuple):
+    """An entry, and its host if that is a range."""
+
+    entry: AccessControlEntry
+    hosts: HostRange | None
+
+    def concerns(self, principal: str, host: str) -> bool:
+        """Return whether the entry is for this principal at this address."""
+        entry, hosts = self
+        return entry.principal in (principal, WILDCARD_PRINCIPAL) and (
+            entry.host in (host, WILDCARD) or (hosts is not None and holds(hosts, host))
+        )
+
+
 class AclAuthorizer:
     """Decides by the access control lists; `follow` applies changes of the lists."""
 
     def __init__(
-        self, super_users: Iterable[str] = (), *, allow_everyone_if_no_acl_found: bool = False
+        self,
+        super_users: Iterable[str] = (),
+        *,
+        allow_everyone_if_no_acl_found: bool = False,
+        with_ranges: bool = True,
     ) -> None:
         """Begin without ACLs; `super_users` are principals such as `User:admin`.
 
-        The default for resources without an ACL is to deny.
+        The default for resources without an ACL is to deny.  Without ranges, each host is compared
+        as text, as Apache Kafka 3.9 does.
         """
         self.super_users = frozenset(super_users)
         self._default = ALLOWED_BY_DEFAULT if allow_everyone_if_no_acl_found else DENIED_BY_DEFAULT
-        self._acls: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
+        self._range_of = range_of if with_ranges else _no_range
+        self._acls: dict[ResourcePattern, list[_RangedEntry]] = {}
         self._prefix_lengths: dict[int, Counter[int]] = {}
         self._remembered: dict[tuple[str, str, int, int, str], Ruling] = {}
 
@@ -81,7 +105,9 @@ class AclAuthorizer:
         for pattern, entries in acls.items():
             had_entries = pattern in self._acls
             if entries:
-                self._acls[pattern] = entries
+                self._acls[pattern] = [
+                    _RangedEntry(each, self._range_of(each.host)) for each in entries
+                ]
             else:
                 self._acls.pop(pattern, None)
             if pattern.pattern_type == PatternType.PREFIXED and had_entries != bool(entries):
@@ -119,10 +145,11 @@ class AclAuthorizer:
         has_entries = False
         allowing: Ruling | None = None
         for pattern in self._matching(resource_type, name):
-            for entry in self._acls[pattern]:
+            for rule in self._acls[pattern]:
                 has_entries = True
-                if not _concerns(entry, principal, host):
+                if not rule.concerns(principal, host):
                     continue
+                entry = rule.entry
                 is_exact = entry.operation in (operation, AclOperation.ALL)
                 if entry.permission == AclPermissionType.DENY:
                     if is_exact:
@@ -173,21 +200,21 @@ class AclAuthorizer:
         """
         allowed: set[tuple[int, str]] = set()
         denied: set[tuple[int, str]] = set()
-        for pattern, entries in self._acls.items():
+        for pattern, rules in self._acls.items():
             if pattern.resource_type != resource_type:
                 continue
-            for entry in entries:
-                if _concerns(entry, principal, host) and entry.operation in (
+            for rule in rules:
+                if rule.concerns(principal, host) and rule.entry.operation in (
                     operation,
                     AclOperation.ALL,
                 ):
-                    side = denied if entry.permission == AclPermissionType.DENY else allowed
-                    side.add((pattern.pattern_type, pattern.name))
+                    is_denial = rule.entry.permission == AclPermissionType.DENY
+                    (denied if is_denial else allowed).add((pattern.pattern_type, pattern.name))
         return allowed, denied
 
 
-def _concerns(entry: AccessControlEntry, principal: str, host: str) -> bool:
-    return entry.principal in (principal, WILDCARD_PRINCIPAL) and entry.host in (host, WILDCARD)
+def _no_range(host: str) -> None:
+    """Take every host as text."""
 
 
 def _is_overruled(kind: int, name: str, denied: set[tuple[int, str]]) -> bool:

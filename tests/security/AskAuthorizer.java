@@ -16,11 +16,12 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.SecurityUtils;
+import org.apache.kafka.common.utils.internals.SecurityUtils;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
 import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
+import org.apache.kafka.server.authorizer.internals.CidrUtils;
 
 /** Answers what standard input asks: a line for each question, its fields apart by tabs. */
 public class AskAuthorizer {
@@ -44,6 +45,15 @@ public class AskAuthorizer {
             PatternType.fromCode(Byte.parseByte(line[2])), line[4], line[5],
             AclOperation.fromCode(Byte.parseByte(line[6])),
             AclPermissionType.fromCode(Byte.parseByte(line[7])));
+    }
+
+    static String inRange(String range, String address) {
+        try {
+            CidrUtils.validate(range);
+            return String.valueOf(CidrUtils.isInRange(address, range));
+        } catch (IllegalArgumentException error) {
+            return error.getMessage();
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -70,6 +80,7 @@ public class AskAuthorizer {
                     new Action(AclOperation.fromCode(Byte.parseByte(line[3])),
                         new ResourcePattern(ResourceType.fromCode(Byte.parseByte(line[4])),
                             line[5], PatternType.LITERAL), 1, true, true))).get(0));
+                case "range" -> System.out.println(inRange(line[1], line[2]));
                 case "any" -> System.out.println(authorizer.authorizeByResourceType(asker(line),
                     AclOperation.fromCode(Byte.parseByte(line[3])),
                     ResourceType.fromCode(Byte.parseByte(line[4]))));

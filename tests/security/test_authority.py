@@ -14,6 +14,9 @@ from kwire.cluster.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from kwire.cluster.metadata.changes import SetFeatures
+from kwire.cluster.metadata.features import METADATA_VERSION
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
@@ -35,6 +38,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.requests.context import Context
+from kwire.security.acls import RANGES_SINCE
 from kwire.security.authority import OWN_ZOOKEEPER, STANDARD, ZOOKEEPERS, configured
 from kwire.settings import BrokerConfig, ConfigError
 from tests.inside import RawClient, running_broker
@@ -108,9 +112,9 @@ def test_acl_invalid_in_zookeeper_is_refused_with_kafkas_message(
         AccessControlEntry("User:a", "*", operation, ALLOW),
     )
     with pytest.raises(Refusal, match="Failed to create ACL") as refusal:
-        on_zookeeper.check_new(*asked)
+        on_zookeeper.check_new(*asked, 0)
     assert refusal.value.error == ErrorCode.INVALID_REQUEST
-    elsewhere.check_new(*asked)
+    elsewhere.check_new(*asked, 0)
 
 
 def test_acl_valid_in_zookeeper_is_accepted() -> None:
@@ -119,7 +123,82 @@ def test_acl_valid_in_zookeeper_is_accepted() -> None:
     for name in ("*", "...", "a b:c", "\u00e9"):
         pattern = ResourcePattern(ResourceType.GROUP, PREFIXED, name)
         entry = AccessControlEntry("User:a", "*", AclOperation.DESCRIBE_TOKENS, ALLOW)
-        authority.check_new(pattern, entry)
+        authority.check_new(pattern, entry, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "problem"),
+    [
+        ("*", None),
+        ("", "Host pattern cannot be null or empty"),
+        ("300.1.1.1", None),
+        ("foo", None),
+        ("10.1.2.3/8", None),
+        ("10.0.0.0/08", None),
+        ("0.0.0.0/0", None),
+        ("10.0.0.0/33", "Value [33] not in range [0,32]"),
+        ("256.0.0.1/8", "Value [256] not in range [0,255]"),
+        ("10.0.0.0/", "Could not parse [10.0.0.0/]"),
+        ("10.0.0.0/-1", "Could not parse [10.0.0.0/-1]"),
+        ("10.0.0.0/8/8", "Could not parse [10.0.0.0/8/8]"),
+        ("foo/8", "Could not parse [foo/8]"),
+        ("::/0", None),
+        ("2001:DB8::/32", None),
+        ("::1/+8", None),
+        ("[::1]/128", None),
+        ("fe80::1%1/64", None),
+        ("::10.0.0.0/104", None),
+        ("::1/129", "Could not parse [::1/129] - prefix length must be between 0 and 128"),
+        ("::1/a", "Could not parse [::1/a] - invalid prefix length"),
+        ("::ffff:10.0.0.0/104", "Could not parse [::ffff:10.0.0.0] - not an IPv6 address"),
+        ("1::2::3/8", "Could not parse [1::2::3]"),
+        ("[::1/128", "Could not parse [[::1]"),
+    ],
+)
+def test_host_of_a_new_acl_is_checked_with_kafkas_messages(host: str, problem: str | None) -> None:
+    """As 4.4.0 answers. Below metadata.version 32, it refuses each host with a slash."""
+    authority = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
+    on_zookeeper = configured(BrokerConfig(ON_ZOOKEEPER))
+    assert authority is not None
+    assert on_zookeeper is not None
+    asked = (
+        ResourcePattern(ResourceType.GROUP, LITERAL, "g"),
+        AccessControlEntry("User:a", host, AclOperation.READ, ALLOW),
+    )
+    on_zookeeper.check_new(*asked, 32)
+    if "/" in host:
+        with pytest.raises(Refusal) as refusal:
+            authority.check_new(*asked, 31)
+        assert (refusal.value.error, refusal.value.message) == (
+            ErrorCode.UNSUPPORTED_VERSION,
+            "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.",
+        )
+    if problem is None:
+        authority.check_new(*asked, 32)
+        return
+    with pytest.raises(Refusal) as refusal:
+        authority.check_new(*asked, 32)
+    said = f"Invalid CIDR notation '{host}': {problem}" if host else problem
+    assert (refusal.value.error, refusal.value.message) == (ErrorCode.INVALID_REQUEST, said)
+
+
+def test_invalid_principal_is_reported_before_an_invalid_host() -> None:
+    authority = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
+    assert authority is not None
+    pattern = ResourcePattern(ResourceType.GROUP, LITERAL, "g")
+    with pytest.raises(Refusal, match="Could not parse principal from `a`"):
+        authority.check_new(pattern, AccessControlEntry("a", "1/", AclOperation.READ, ALLOW), 32)
+
+
+def test_ranges_of_an_acl_are_text_on_zookeeper() -> None:
+    for settings, allowed in ((ON_ZOOKEEPER, False), ({"authorizer.class.name": STANDARD}, True)):
+        authority = configured(BrokerConfig(settings))
+        assert authority is not None
+        pattern = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
+        entry = AccessControlEntry("User:a", "127.0.0.0/8", AclOperation.READ, ALLOW)
+        authority.follow({pattern: frozenset({entry})})
+        asked = (AclOperation.READ, ResourceType.TOPIC, "t")
+        assert authority.allows(context(), *asked) is allowed
 
 
 def test_audit_log_matches_apache_kafka(caplog: pytest.LogCaptureFixture) -> None:
@@ -227,3 +306,46 @@ async def test_acl_filters_match_as_specified(tmp_path: Path) -> None:
         assert await found(PREFIXED, "ab") == ["ab"]
         assert await found(ANY, "ab") == ["ab"]
         assert await found(LITERAL, "ab") == []
+
+
+async def set_metadata_version(broker: Broker, level: int) -> None:
+    def decide(image: ClusterImage) -> SetFeatures:
+        before = image.features
+        after = before.with_level(METADATA_VERSION, level, before.epoch + 1)
+        return SetFeatures(before.epoch, after)
+
+    await broker.membership.commit([decide])
+
+
+async def test_range_is_kept_as_given_and_filters_compare_it_as_text(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, ACCESS) as broker:
+        await broker.membership.create_on_first_use(["t"])
+        alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
+        await set_metadata_version(broker, RANGES_SINCE)
+        assert await create(alice, creation(host="127.1.2.3/8")) == [(0, None)]
+        assert await end_of(bob) == (0, 0)
+
+        async def found(host: str | None) -> list[str]:
+            asked = DescribeAclsRequest(ANY, None, ANY, None, host, ANY, ANY)
+            answer = await alice.ask(asked, 3, DescribeAclsResponse)
+            return [acl.host for resource in answer.resources for acl in resource.acls]
+
+        assert await found(None) == ["127.1.2.3/8"]
+        assert await found("127.1.2.3/8") == ["127.1.2.3/8"]
+        for other in ("127.0.0.1", "127.0.0.0/8", "127.0.0.0/", "10.0.0.0/33"):
+            assert await found(other) == []
+            meant = DeleteAclsFilter(ANY, None, ANY, None, other, ANY, ANY)
+            result = (await delete(alice, meant)).filter_results[0]
+            assert (result.error_code, result.matching_acls) == (0, [])
+        meant = DeleteAclsFilter(ANY, None, ANY, None, "127.1.2.3/8", ANY, ANY)
+        assert len((await delete(alice, meant)).filter_results[0].matching_acls) == 1
+        assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_new_range_is_refused_before_metadata_version_32(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, ACCESS) as broker:
+        alice = await logged_in(broker, "alice")
+        await set_metadata_version(broker, RANGES_SINCE - 1)
+        made, refused = await create(alice, creation(), creation(host="10.0.0.0/8"))
+        assert made == (0, None)
+        assert refused[0] == ErrorCode.UNSUPPORTED_VERSION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import subprocess
 import time
@@ -21,15 +22,43 @@ from kwire.cluster.metadata.acls import (
 )
 from kwire.conformance import java
 from kwire.conformance.class_archive import options
+from kwire.security import host_ranges
 from kwire.security.authorizer import AclAuthorizer
+from kwire.security.host_ranges import HostRange, InvalidRange, holds, is_range, parse_range
 
 SOURCE = Path(__file__).with_name("AskAuthorizer.java")
 WORLDS, QUESTIONS = 600, 25
 PRINCIPALS = ("User:a", "User:b", "User:root", "Group:a", "User:*")
-HOSTS = ("127.0.0.1", "10.0.0.7", "0:0:0:0:0:0:0:1")
+HOSTS = ("127.0.0.1", "10.0.0.7", "0:0:0:0:0:0:0:1", "10.9.0.0", "0.0.0.0", "fe80:0:0:0:0:0:0:9")
+RANGES = (
+    "10.0.0.0/8",
+    "10.0.0.1/29",
+    "10.0.0.7/32",
+    "0.0.0.0/0",
+    "0:0:0:0:0:0:0:1/127",
+    "::/0",
+    "::10.0.0.0/104",
+    "::ffff:10.0.0.0/104",
+    "[fe80::1]/10",
+    "10.0.0.7/33",
+)
+"""Hosts of entries; the last range and that of mapped addresses are none, and compared as text."""
 NAMES = ("a", "ab", "abc", "abd", "b", "*", "hardcode", "há", "kafka-cluster")
 OPERATIONS = [each for each in AclOperation if each > AclOperation.ALL]
 TYPES = [each for each in ResourceType if each > ResourceType.ANY]
+SPELLINGS = (
+    "::01.2.3.4/128",
+    "::1.02.3.0004/128",
+    "::1.2.3.256/8",
+    "::a.2.3.4/128",
+    "0:0:0:0:0:0:1.2.3.4/120",
+    "::0.0.0.00001/128",
+    "::1/+8",
+    "::1/0128",
+    "::1/99999999999",
+    "2001:DB8::/32",
+)
+"""Texts that some parsers read as an IPv6 range and others do not."""
 
 Acl = tuple[ResourcePattern, AccessControlEntry]
 
@@ -50,7 +79,7 @@ def draw_acl(rng: random.Random, types: list[ResourceType]) -> Acl:
     permission = rng.choice(
         (AclPermissionType.ALLOW, AclPermissionType.ALLOW, AclPermissionType.DENY)
     )
-    host = rng.choice(("*", "*", *HOSTS))
+    host = rng.choice(("*", "*", *HOSTS, *RANGES))
     return (
         ResourcePattern(rng.choice(types), kind, rng.choice(NAMES)),
         AccessControlEntry(rng.choice(PRINCIPALS), host, operation, permission),
@@ -127,6 +156,99 @@ def test_authorizer_decides_like_apache_kafka(apache_kafka_libs: Path, rng: rand
     for world in worlds:
         expected, theirs = theirs[: QUESTIONS + 4], theirs[QUESTIONS + 4 :]
         assert answers(world) == expected, world
+
+
+def drawn_range(rng: random.Random) -> str:
+    """A range, or a text that is almost one."""
+    if rng.random() < 0.5:
+        bits = rng.choice((8, 16, 24, 32))
+        address = ipaddress.ip_address(rng.randrange(2**32 >> 32 - bits))
+        text = f"{address}/{rng.randrange(-1, 36)}"
+    else:
+        address = ipaddress.ip_address(rng.getrandbits(128) & rng.getrandbits(128))
+        words = [rng.choice(("0", "00", "")) + word for word in address.exploded.split(":")]
+        spelt = rng.choice((str(address), ":".join(words), f"[{address}]", f"{address}%3"))
+        text = f"{spelt}/{rng.randrange(-1, 132)}"
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        at = rng.randrange(1, len(text))
+        text = text[:at] + rng.choice("019f:./%]+") + text[at + rng.randrange(2) :]
+    return text
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_ranges_are_those_of_apache_kafka(apache_kafka_libs: Path, rng: random.Random) -> None:
+    """Each text is a range or not, with the same message, and has the same addresses."""
+    texts = [*RANGES, *SPELLINGS, *filter(is_range, (drawn_range(rng) for _ in range(5000)))]
+    pairs = [(text, host) for text in texts for host in HOSTS]
+    done = subprocess.run(
+        [java.executable(), *options(apache_kafka_libs), "-cp", f"{apache_kafka_libs}/*", SOURCE],
+        input="".join(f"range\t{text}\t{host}\n" for text, host in pairs),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+
+    def answer(text: str, host: str) -> str:
+        try:
+            return str(holds(parse_range(text), host)).lower()
+        except InvalidRange as error:
+            return str(error)
+
+    theirs = dict(zip(pairs, done.stdout.splitlines(), strict=True))
+    different = {pair: said for pair, said in theirs.items() if answer(*pair) != said}
+    assert different == {}
+    assert {"true", "false"} < set(theirs.values())
+
+
+@pytest.mark.parametrize(
+    ("host", "concerned"),
+    [("10.1.2.3/8", True), ("11.0.0.0/8", False), ("::/0", False), ("10.0.0.7/33", False)],
+)
+def test_range_in_an_entry_concerns_its_addresses_only(host: str, concerned: bool) -> None:
+    question = ("User:a", "10.0.0.7", AclOperation.READ, ResourceType.TOPIC, "t")
+    topic = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+    allow = AccessControlEntry("User:a", host, AclOperation.READ, AclPermissionType.ALLOW)
+    deny = allow._replace(permission=AclPermissionType.DENY)
+    authorizer = AclAuthorizer()
+    authorizer.follow({topic: frozenset({allow})})
+    assert authorizer.ruling(*question).allowed is concerned
+    assert authorizer.allows_any(*question[:4]) is concerned
+    authorizer.follow({topic: frozenset({deny, allow._replace(host="*")})})
+    assert authorizer.ruling(*question).allowed is not concerned
+    assert authorizer.allows_any(*question[:4]) is not concerned
+
+
+def test_authorizer_without_ranges_compares_them_as_text() -> None:
+    """Apache Kafka 3.9.2, on ZooKeeper, does so."""
+    authorizer = AclAuthorizer(with_ranges=False)
+    topic = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+    entry = AccessControlEntry("User:a", "0.0.0.0/0", AclOperation.READ, AclPermissionType.ALLOW)
+    authorizer.follow({topic: frozenset({entry})})
+    for host, allowed in (("10.0.0.7", False), ("0.0.0.0/0", True)):
+        question = ("User:a", host, AclOperation.READ, ResourceType.TOPIC, "t")
+        assert authorizer.ruling(*question).allowed is allowed
+
+
+def test_ranges_are_parsed_once_and_not_for_each_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+
+    def parse(host: str) -> HostRange:
+        parsed.append(host)
+        return parse_range(host)
+
+    monkeypatch.setattr(host_ranges, "parse_range", parse)
+    authorizer = AclAuthorizer()
+    topic = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+    entry = AccessControlEntry("User:a", "10.0.0.0/8", AclOperation.READ, AclPermissionType.ALLOW)
+    authorizer.follow({topic: frozenset({entry})})
+    for number in range(100):
+        question = ("User:a", f"10.0.0.{number}", AclOperation.READ, ResourceType.TOPIC, "t")
+        assert authorizer.ruling(*question).allowed
+    assert parsed == ["10.0.0.0/8"]
 
 
 def test_removed_entry_no_longer_allows() -> None:

@@ -70,7 +70,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """A rule for one principal (`type:name`), host (an IP address) and operation."""
+    """A rule for one principal (`type:name`), host (an IP address, or a range) and operation."""
 
     principal: str
     host: str

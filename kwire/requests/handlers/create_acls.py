@@ -7,6 +7,8 @@ Behaviour
 - Without an authorizer: SECURITY_DISABLED for each ACL, valid or not.
 - An ACL with a field of value UNKNOWN (0) closes the connection.
 
+- A host with a slash is a range of addresses (KIP-1276), from metadata.version 32 on.
+
 Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
 """
 
@@ -23,6 +25,7 @@ from kwire.cluster.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from kwire.cluster.metadata.features import METADATA_VERSION
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
@@ -72,10 +75,11 @@ async def _create(
     """
     wanted: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
     refusals: list[Refusal | None] = []
+    metadata_version = broker.image.features.level(METADATA_VERSION)
     for acl in creations:
         pattern, entry = _pattern_and_entry(acl)
         try:
-            authorizer.check_new(pattern, entry)
+            authorizer.check_new(pattern, entry, metadata_version)
         except Refusal as refusal:
             refusals.append(refusal)
         else:

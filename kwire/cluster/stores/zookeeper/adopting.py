@@ -51,6 +51,7 @@ from kwire.cluster.stores.zookeeper.session import (
 from kwire.cluster.stores.zookeeper.store import ZooKeeperStore
 from kwire.codecs.uuids import uuid_text
 from kwire.security.acls import check_for_zookeeper
+from kwire.security.host_ranges import range_of
 
 CHANGES_AT_ONCE = 500
 """Changes in one commit: some thousands of znodes."""
@@ -186,11 +187,16 @@ async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str,
 async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAcls]:
     """Return the access lists to write.
 
-    Raises CannotAdopt for an entry that ZooKeeper cannot keep: an entry that is lost may be one
-    that denies access.
+    Raises CannotAdopt for an entry that ZooKeeper cannot keep, or that means less there: an entry
+    that is lost may be one that denies access.
     """
     for pattern, entries in image.acls.items():
         for entry in entries:
+            if range_of(entry.host) is not None:
+                raise CannotAdopt(
+                    f"in a cluster on ZooKeeper, {entry.host} is no range of addresses: remove the"
+                    f" access control entry on {pattern.name!r} for {entry.principal} first"
+                )
             try:
                 check_for_zookeeper(pattern, entry)
             except Refusal as refusal:

@@ -191,17 +191,23 @@ async def test_adoption_refuses_to_overwrite_other_metadata(
 
 
 @pytest.mark.parametrize(
-    ("name", "operation"), [("a/b", AclOperation.READ), ("a", AclOperation.TWO_PHASE_COMMIT)]
+    ("name", "host", "operation"),
+    [
+        ("a/b", "*", AclOperation.READ),
+        ("a", "*", AclOperation.TWO_PHASE_COMMIT),
+        ("a", "10.0.0.0/8", AclOperation.READ),
+    ],
 )
 async def test_adoption_refuses_an_acl_that_zookeeper_cannot_keep(
     zookeeper: ZooKeeperProcess,
     unique: str,
     client: KazooClient,
     name: str,
+    host: str,
     operation: AclOperation,
 ) -> None:
     pattern = ResourcePattern(ResourceType.GROUP, LITERAL, name)
-    entry = AccessControlEntry("User:eve", "*", operation, AclPermissionType.DENY)
+    entry = AccessControlEntry("User:eve", host, operation, AclPermissionType.DENY)
     image = ClusterImage("c").with_acls(pattern, frozenset({entry}))
     with pytest.RaisesGroup(pytest.RaisesExc(CannotAdopt, match=f"'{name}' for User:eve")):
         await adopt(config_of(zookeeper, unique), image, NODE)
