@@ -246,6 +246,9 @@ for _name in ("right", "expired"):
 OTHERS: dict[str, Callable[[], str]] = {
     "no audience": lambda: signed({**without("aud"), "name": "alice"}),
     "an audience": lambda: signed(changed(name="alice")),
+    "an audience that is a number": lambda: signed(changed(name="alice", aud=7)),
+    "an issuer that is a number": lambda: signed(changed(name="alice", iss=7)),
+    "no issuer": lambda: signed({**without("iss"), "name": "alice"}),
     "another issuer": lambda: signed(
         {**without("aud"), "iss": "https://other.example", "name": "alice"}
     ),

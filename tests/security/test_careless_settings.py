@@ -1,8 +1,8 @@
-"""Settings that nobody means: kwire does not start with them, and what Apache Kafka 4.3.1 does.
+"""Settings that nobody means: kwire does not start with them, and what Apache Kafka 4.4.0 does.
 
-It refuses a `ssl.protocol` that it does not know, and signed tokens without a URL of keys.  It
-starts with names of enabled protocols and of cipher suites that it does not know: then nobody can
-connect.
+It refuses a `ssl.protocol` that it does not know, and signed tokens without a URL of keys, an
+expected audience or an expected issuer.  It starts with names of enabled protocols and of cipher
+suites that it does not know: then nobody can connect.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ WITHOUT_KEYS = {
     " required;",
     "listener.name.other.oauthbearer.sasl.server.callback.handler.class": SIGNED_HANDLER,
 }
+OTHER_TOKENS = "listener.name.other.oauthbearer.sasl.oauthbearer"
+WITHOUT_AUDIENCE = {**WITHOUT_KEYS, f"{OTHER_TOKENS}.jwks.endpoint.url": "file:///nowhere/keys"}
+WITHOUT_ISSUER = {**WITHOUT_AUDIENCE, f"{OTHER_TOKENS}.expected.audience": "kafka"}
 
 
 class Wanted:
@@ -116,6 +119,8 @@ def test_apache_kafka_starts_but_authenticates_nobody(
     [
         ("SSL", UNKNOWN_PROTOCOL, "TLSv9 SSLContext not available"),
         ("SASL_PLAINTEXT", WITHOUT_KEYS, 'requires "sasl.oauthbearer.jwks.endpoint.url"'),
+        ("SASL_PLAINTEXT", WITHOUT_AUDIENCE, 'requires "sasl.oauthbearer.expected.audience"'),
+        ("SASL_PLAINTEXT", WITHOUT_ISSUER, 'requires "sasl.oauthbearer.expected.issuer"'),
     ],
 )
 def test_apache_kafka_does_not_start_with_invalid_settings(

@@ -38,22 +38,39 @@ def signed_tokens(
     """
     if listener not in sources:
         sources[listener] = _source(settings, listener, module_options)
-    source, rules = sources[listener], rules_of(settings)
-    for name, expected in (("audience", rules.audiences), ("issuer", rules.issuer)):
+    source, rules = sources[listener], rules_of(settings, listener)
+    return lambda token: validate_signed(token, rules, source.find, time.time_ns() // 1_000_000)
+
+
+def rules_of(settings: SecuritySettings, listener: str) -> SignedRules:
+    """Return the rules that signed tokens of `listener` must pass.
+
+    Raises ConfigError if no audience or no issuer is expected and that is not allowed.
+    """
+    audiences = frozenset(settings.sasl_oauthbearer_expected_audience)
+    for claim, expected, allowed in (
+        ("audience", audiences, settings.sasl_oauthbearer_allow_unverified_audience),
+        (
+            "issuer",
+            settings.sasl_oauthbearer_expected_issuer is not None,
+            settings.sasl_oauthbearer_allow_unverified_issuer,
+        ),
+    ):
+        if not expected and not allowed:
+            raise ConfigError(
+                f"listener {listener}: set sasl.oauthbearer.expected.{claim} to the {claim} of "
+                f"valid tokens, or sasl.oauthbearer.allow.unverified.{claim} to true to accept "
+                "tokens of any"
+            )
         if not expected:
             log.warning(
                 "Listener %s accepts tokens of any %s: sasl.oauthbearer.expected.%s is not set.",
                 listener,
-                name,
-                name,
+                claim,
+                claim,
             )
-    return lambda token: validate_signed(token, rules, source.find, time.time_ns() // 1_000_000)
-
-
-def rules_of(settings: SecuritySettings) -> SignedRules:
-    """Return the rules that signed tokens of the listener must pass."""
     return SignedRules(
-        frozenset(settings.sasl_oauthbearer_expected_audience),
+        audiences or None,
         settings.sasl_oauthbearer_expected_issuer,
         settings.sasl_oauthbearer_clock_skew_seconds,
         settings.sasl_oauthbearer_scope_claim_name,

@@ -27,9 +27,12 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 class SignedRules(NamedTuple):
-    """The settings `sasl.oauthbearer.*` about tokens."""
+    """The settings `sasl.oauthbearer.*` about tokens.
 
-    audiences: frozenset[str] = frozenset()
+    Without audiences, or without an issuer, tokens of any are valid.
+    """
+
+    audiences: frozenset[str] | None = None
     issuer: str | None = None
     clock_skew_s: int = 30
     scope_claim: str = "scope"
@@ -137,18 +140,9 @@ def _check_times(
 
 
 def _check_parties(claims: Mapping[str, Any], rules: SignedRules) -> None:
-    """Check audience, issuer, subject and id.
-
-    A token with an audience is refused if no audience is expected, as in jose4j.
-    """
-    audience = claims.get("aud")
-    audiences = [audience] if isinstance(audience, str) else audience
-    if audiences is not None and not (
-        isinstance(audiences, list) and all(isinstance(name, str) for name in audiences)
-    ):
-        raise BadToken("aud is neither a string nor a list of strings")
-    if rules.audiences.isdisjoint(audiences or ()) and (rules.audiences or audiences is not None):
-        raise BadToken("the token is for another audience")
+    """Check audience, issuer, subject and id.  Raises BadToken."""
+    if rules.audiences is not None:
+        _check_audience(claims.get("aud"), rules.audiences)
     issuer = claims.get("iss")
     if issuer is not None and not isinstance(issuer, str):
         raise BadToken("iss is not a string")
@@ -157,6 +151,17 @@ def _check_parties(claims: Mapping[str, Any], rules: SignedRules) -> None:
     for name in ("sub", "jti"):
         if not isinstance(claims.get(name, ""), str | None):
             raise BadToken(f"{name} is not a string")
+
+
+def _check_audience(claim: object, expected: frozenset[str]) -> None:
+    """Raise BadToken unless the token is for one of the expected audiences."""
+    audiences = [claim] if isinstance(claim, str) else claim
+    if audiences is None:
+        audiences = []
+    if not isinstance(audiences, list) or not all(isinstance(name, str) for name in audiences):
+        raise BadToken("aud is neither a string nor a list of strings")
+    if expected.isdisjoint(audiences):
+        raise BadToken("the token is for another audience")
 
 
 def _check_scopes(claim: object) -> None:

@@ -175,6 +175,18 @@ class LoginSettings(Settings):
 class TokenReadingSettings(Settings):
     """The check of OAUTHBEARER tokens that clients send."""
 
+    sasl_oauthbearer_allow_unverified_audience = boolean(
+        False,
+        MEDIUM,
+        doc="Whether signed tokens of any audience are valid if no expected one is set. A broker "
+        "that needs one and has none does not start.",
+    )
+    sasl_oauthbearer_allow_unverified_issuer = boolean(
+        False,
+        MEDIUM,
+        doc="Whether signed tokens of any issuer are valid if no expected one is set. A broker "
+        "that needs one and has none does not start.",
+    )
     sasl_oauthbearer_clock_skew_seconds = integer(
         30, LOW, doc="How far the clock of the token's issuer may differ from the broker's."
     )
@@ -182,7 +194,7 @@ class TokenReadingSettings(Settings):
         (),
         HIGH,
         members(),
-        doc="The audiences that a signed token may be for. A token that names other audiences is "
+        doc="The audiences that a signed token may be for. A token that names none of them is "
         "refused.",
     )
     sasl_oauthbearer_expected_issuer = optional_string(
@@ -280,8 +292,6 @@ class SaslSettings(Settings, effect=SASL):
     sasl_login_retry_backoff_max_ms = long(10_000, LOW)
     sasl_login_retry_backoff_ms = long(100, LOW)
     sasl_mechanism_controller_protocol = string("GSSAPI", HIGH)
-    sasl_oauthbearer_allow_unverified_audience = boolean(False, MEDIUM)
-    sasl_oauthbearer_allow_unverified_issuer = boolean(False, MEDIUM)
     sasl_oauthbearer_assertion_algorithm = string(
         "RS256", MEDIUM, one_of_any_case("ES256", "RS256")
     )

@@ -34,6 +34,10 @@ SIGNED = {
     f"{PREFIX}.sasl.jaas.config": f"{MODULE} required;",
     f"{PREFIX}.sasl.server.callback.handler.class": SIGNED_HANDLER,
 }
+EXPECTED = {
+    "sasl.oauthbearer.expected.audience": AUDIENCE,
+    "sasl.oauthbearer.expected.issuer": ISSUER,
+}
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 
 
@@ -63,11 +67,42 @@ def test_listener_uses_general_oauthbearer_settings(tmp_path: Path) -> None:
     trio.run(run)
 
 
+@pytest.mark.parametrize("name", ["audience", "issuer"])
+def test_listener_accepts_any_audience_or_issuer_only_if_that_is_allowed(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        **SIGNED,
+        URL: write_keys(tmp_path / "keys.json").as_uri(),
+        **EXPECTED,
+    }
+    del settings[f"sasl.oauthbearer.expected.{name}"]
+    allowing = {**settings, f"{PREFIX}.sasl.oauthbearer.allow.unverified.{name}": "true"}
+    claim, other_claim = ("iss", "aud") if name == "issuer" else ("aud", "iss")
+
+    async def run(given: dict[str, str], folder: str) -> None:
+        async with running_broker(tmp_path / folder, given) as broker:
+            for claims, answer in (
+                (CLAIMS, b""),
+                (without(claim), b""),
+                (changed(**{claim: "any"}), b""),
+                (changed(**{other_claim: "any"}), b'{"status":"invalid_token"}'),
+            ):
+                client = await RawClient.connect(broker)
+                assert (await shown(client, signed(claims))).auth_bytes == answer
+
+    why = f"set sasl.oauthbearer.expected.{name} to the {name} of valid tokens, or"
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=why), flatten_subgroups=True):
+        trio.run(run, settings, "refused")
+    trio.run(run, allowing, "data")
+    assert f"accepts tokens of any {name}" in caplog.text
+
+
 def test_oauthbearer_session_expires_with_its_token(tmp_path: Path) -> None:
     settings = {
         **SIGNED,
         URL: write_keys(tmp_path / "keys.json").as_uri(),
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        **EXPECTED,
     }
 
     async def run() -> None:
@@ -110,7 +145,7 @@ def test_invalid_oauthbearer_settings_are_refused(
     tmp_path: Path, settings: dict[str, str], why: str
 ) -> None:
     async def run() -> None:
-        async with running_broker(tmp_path, {**SIGNED, **settings}):
+        async with running_broker(tmp_path, {**SIGNED, **EXPECTED, **settings}):
             raise AssertionError("it started")
 
     with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=why), flatten_subgroups=True):
