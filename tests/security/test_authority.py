@@ -253,7 +253,7 @@ async def test_shortcut_stops_when_a_right_is_removed(tmp_path: Path) -> None:
         await broker.membership.create_on_first_use(["t"])
         alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
         assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert await create(alice, creation()) == [(0, None)]
+        assert await create(alice, creation()) == [(0, "")]
         for _ in range(4):
             assert await end_of(bob) == (0, 0)
         meant = DeleteAclsFilter(TOPIC, "t", LITERAL, "User:bob", None, ANY, ANY)
@@ -276,11 +276,12 @@ async def test_invalid_acl_does_not_affect_valid_ones(tmp_path: Path) -> None:
         made, nameless, nobody = await create(
             alice, creation(), creation(""), creation(principal="bob")
         )
-        assert made == (0, None)
+        assert made == (0, "")
         assert nameless == (ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
         assert nobody[0] == ErrorCode.INVALID_REQUEST
         everything = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
         answer = await alice.ask(everything, 3, DescribeAclsResponse)
+        assert answer.error_message == ""  # as Kafka, not null
         assert [each.resource_name for each in answer.resources] == ["t"]
 
 
@@ -322,7 +323,7 @@ async def test_range_is_kept_as_given_and_filters_compare_it_as_text(tmp_path: P
         await broker.membership.create_on_first_use(["t"])
         alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
         await set_metadata_version(broker, RANGES_SINCE)
-        assert await create(alice, creation(host="127.1.2.3/8")) == [(0, None)]
+        assert await create(alice, creation(host="127.1.2.3/8")) == [(0, "")]
         assert await end_of(bob) == (0, 0)
 
         async def found(host: str | None) -> list[str]:
@@ -347,5 +348,5 @@ async def test_new_range_is_refused_before_metadata_version_32(tmp_path: Path) -
         alice = await logged_in(broker, "alice")
         await set_metadata_version(broker, RANGES_SINCE - 1)
         made, refused = await create(alice, creation(), creation(host="10.0.0.0/8"))
-        assert made == (0, None)
+        assert made == (0, "")
         assert refused[0] == ErrorCode.UNSUPPORTED_VERSION

@@ -101,7 +101,7 @@ def _pattern_and_entry(acl: AclCreation) -> tuple[ResourcePattern, AccessControl
 def _result(refusal: Refusal | None) -> AclCreationResult:
     """Return the result of one ACL: no error, or the refusal."""
     if refusal is None:
-        return AclCreationResult(ErrorCode.NONE, None)
+        return AclCreationResult(ErrorCode.NONE, "")
     return AclCreationResult(refusal.error, refusal.message)
 
 

@@ -53,7 +53,6 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
         request.permission_type,
     )
     return DescribeAclsResponse(
-        error_message=None,
         resources=[
             DescribeAclsResource(
                 pattern.resource_type,
