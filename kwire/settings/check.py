@@ -21,7 +21,7 @@ from kwire.settings.client_metrics_settings import (
 )
 from kwire.settings.definition import UpdateMode
 from kwire.settings.definitions.groups import GroupResourceSettings
-from kwire.settings.definitions.topics import topic_settings
+from kwire.settings.definitions.topics import SYNONYMS, broker_defaults, topic_settings
 from kwire.settings.error import BrokenRule
 from kwire.settings.groups import group_settings
 from kwire.settings.topic_settings import TopicSettings
@@ -103,7 +103,9 @@ def check_broker(
             definition = definition_of(one)
             if definition is not None:
                 definition.parse(value)
-        static.with_dynamic(cluster, broker)
+        changed = static.with_dynamic(cluster, broker)
+        if not _OF_LOGS.isdisjoint(configs):
+            _check_local_part(TopicSettings(broker_defaults(changed)))
     except BrokenRule as problem:
         # Kafka checks these rules by Scala's `require`, which words the message like this.
         sentence = f"requirement failed: {problem}"
@@ -111,6 +113,57 @@ def check_broker(
     except ConfigError as problem:
         raise Refusal(ErrorCode.INVALID_REQUEST, str(problem)) from problem
 
+
+def _check_local_part(settings: TopicSettings) -> None:
+    """Raise ConfigError if the local part of tiered logs would outlast them, or be copied too late.
+
+    Kafka checks this when a setting of logs changes at run time, even without tiered storage.
+    """
+    ms = (settings.retention_ms, settings.local_retention_ms, settings.remote_copy_lag_ms, "ms")
+    size = (
+        settings.retention_bytes,
+        settings.local_retention_bytes,
+        settings.remote_copy_lag_bytes,
+        "bytes",
+    )
+    problems = (
+        *(_local_problem(total, local, unit) for total, local, _, unit in (ms, size)),
+        *(_lag_problem(total, local, lag, unit) for total, local, lag, unit in (ms, size)),
+    )
+    for problem in filter(None, problems):
+        raise ConfigError(
+            f"Invalid value org.apache.kafka.common.config.ConfigException: {problem} for "
+            "configuration Invalid dynamic configuration"
+        )
+
+
+def _local_problem(total: int, local: int, unit: str) -> str | None:
+    """Return Kafka's message if the local retention exceeds the retention; -1 is no limit."""
+    if total == NO_LIMIT or (local != NO_LIMIT and local <= total):
+        return None
+    start = f"Invalid value {local} for configuration log.local.retention.{unit}: Value must not be"
+    if local == NO_LIMIT:
+        return f"{start} -1 as log.retention.{unit} value is set as {total}."
+    return f"{start} more than log.retention.{unit} property value: {total}"
+
+
+def _lag_problem(total: int, local: int, lag: int, unit: str) -> str | None:
+    """Return Kafka's message if segments would be deleted before they are copied."""
+    effective = total if local == AS_RETENTION else local
+    if effective == NO_LIMIT or lag <= effective:
+        return None
+    return (
+        f"Invalid value {lag} for configuration log.remote.copy.lag.{unit}: Value must not exceed "
+        f"log.local.retention.{unit} (effective value: {effective})"
+    )
+
+
+NO_LIMIT = -1
+AS_RETENTION = -2
+"""The local retention that is as long as the retention."""
+
+_OF_LOGS = frozenset(default.name for defaults in SYNONYMS.values() for default in defaults)
+"""Broker settings that are defaults of topic configs."""
 
 _READ_ONLY = UpdateMode.READ_ONLY
 _NEEDS_RESTART = frozenset({"listeners", "listener.security.protocol.map"})

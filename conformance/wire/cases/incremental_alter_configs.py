@@ -259,6 +259,29 @@ def broker_of_4_4(stage: Stage) -> None:
             stage.send(alter(BROKER, name, change, validate_only=True))
 
 
+@case("retention of tiered logs, only validated")
+def tiered_retention(stage: Stage) -> None:
+    """The local part of a log is no larger than the log, and a segment is copied before it goes.
+
+    Each change is of all brokers.
+    """
+    total, local, lag = "log.retention.ms", "log.local.retention.ms", "log.remote.copy.lag.ms"
+    for values in (
+        {local: "-1"},
+        {local: "-1", total: "-1"},
+        {local: "2000", total: "2000"},
+        {local: "2001", total: "2000"},
+        {lag: "1000", total: "-1"},
+        {lag: "1000", total: "1000"},
+        {lag: "1000", total: "999"},
+        {lag: "1000", local: "0"},
+        {lag: "-1", local: "0"},
+    ):
+        for unit in ("ms", "bytes"):
+            changes = [(f"{name.removesuffix('ms')}{unit}", SET, values[name]) for name in values]
+            stage.send(alter(BROKER, "", *changes, validate_only=True))
+
+
 @case("configs of a topic that only 4.4 has")
 def topic_of_4_4(stage: Stage) -> None:
     """Each config is set, valid or not, and read back."""
