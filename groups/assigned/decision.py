@@ -155,6 +155,13 @@ class AssignedDecision(GroupDecision, ABC, Generic[G, M, T]):
 
     # -- leaving
 
+    def note_empty(self, epoch: int) -> None:
+        """Record that the group has no members in its new epoch, so its target is up to date.
+
+        The record names no time, so the assignment interval does not delay the next target.
+        """
+        self.append(self.target_epoch_record(epoch, 0))
+
     def forget_member(self, member_id: str) -> None:
         """Add the tombstones of a member, and cancel its timers."""
         roles = self.ROLES

@@ -27,7 +27,9 @@ def remove(decision: ConsumerDecision, gone: Collection[ConsumerMember]) -> None
     for member in gone:
         decision.forget_member(member.member_id)
     without = _forget_patterns(decision, gone, left)
-    decision.next_epoch(decision.metadata_hash(group.topic_names_of(left, without)))
+    epoch = decision.next_epoch(decision.metadata_hash(group.topic_names_of(left, without)))
+    if not left:
+        decision.note_empty(epoch)
 
 
 def _forget_patterns(

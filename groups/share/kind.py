@@ -52,8 +52,10 @@ class ShareKind(
     def remove(self, decision: ShareDecision, member: ShareGroupMember) -> None:
         """Remove a member; the next epoch assigns its partitions to the others."""
         decision.forget_member(member.member_id)
-        left = (other for other in decision.group.members.values() if other is not member)
-        decision.next_epoch(decision.metadata_hash(topic_names_of(left)))
+        left = [other for other in decision.group.members.values() if other is not member]
+        epoch = decision.next_epoch(decision.metadata_hash(topic_names_of(left)))
+        if not left:
+            decision.note_empty(epoch)
 
     def tombstones(self, group: ShareGroup) -> list[MachineRecord]:
         """The records that delete a group without members."""

@@ -73,9 +73,11 @@ class StreamsKind(
         """Remove a member; the next epoch assigns its tasks to the others."""
         group = decision.group
         decision.forget_member(member.member_id)
-        decision.next_epoch_of(
+        epoch = decision.next_epoch_of(
             group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
         )
+        if group.members.keys() <= {member.member_id}:
+            decision.note_empty(epoch)
 
     def tombstones(self, group: StreamsGroup) -> list[MachineRecord]:
         """The records that delete a group without members."""

@@ -39,7 +39,9 @@ def epochs(stage: Stage) -> None:
     The group's state epoch is 3; older epochs are fenced.
     """
     group, topic = start_reading(stage, 3)
-    for epoch, leader_epoch in ((3, 5), (2, 5), (3, 4), (4, 5), (3, 6), (-1, -1), (3, 5)):
+    for epoch, leader_epoch in (
+        *((3, 5), (2, 5), (3, 4), (4, 5), (3, 6), (-1, -1), (-1, 6), (3, -4), (3, 5)),
+    ):
         stage.send(write(group, topic.id, epoch=epoch, leader_epoch=leader_epoch))
         stage.send(summary(group, topic.id))
 
@@ -66,11 +68,23 @@ def batches(stage: Stage) -> None:
 
 @case("batches that cannot be")
 def odd(stage: Stage) -> None:
-    """State batches with reversed or negative offsets, unknown states or negative counts are
-    written."""
+    """State batches with negative offsets, unknown states or negative counts are written."""
     group, topic = start_reading(stage)
-    for state_batch in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
+    for state_batch in ((-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
         stage.send(write(group, topic.id, state_batch, start=0))
         stage.send(read(group, topic.id))
-    stage.send(write(group, topic.id, start=-7, complete=-9))
-    stage.send(summary(group, topic.id))
+
+
+@case("a start that goes back")
+def back(stage: Stage) -> None:
+    """A write whose start offset is below the stored one, or missing, changes neither that offset
+    nor the count of complete records."""
+    group, topic = start_reading(stage)
+    stage.send(write(group, topic.id, start=20, complete=5))
+    for start, complete in (
+        *((15, 6), (-7, -9), (-1, 8), (20, 9), (20, 4), (20, -1), (20, -3), (21, -3), (-1, -1)),
+    ):
+        stage.send(
+            write(group, topic.id, (25, 25, ACKNOWLEDGED, 1), start=start, complete=complete)
+        )
+        stage.send(summary(group, topic.id))

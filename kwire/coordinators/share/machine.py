@@ -24,18 +24,17 @@ from kwire.coordinators.share.records import (
     key_of,
     state_tombstone,
 )
-from kwire.coordinators.share.state import NO_EPOCH, ShareState, ShareStateWrite
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 
 ShareStateRecord = ShareStateSnapshot | ShareStateUpdate
 
 ERROR_MESSAGES = {
-    ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the "
-    "share-group state epoch did not match.",
+    ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch "
+    "did not match.",
     ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on "
     "the broker.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }
-NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 
 
 class ShareStateEffects(coordinator.Effects[ShareStateRecord, None, None]):
@@ -159,12 +158,10 @@ class ShareStateMachine:
         self, key: ShareKey, state_epoch: int, start_offset: int, ticket: Ticket, now_ms: int
     ) -> ShareStateEffects:
         """InitializeShareGroupState: a group begins to read the partition, or starts over."""
-        if key.partition < 0:
-            return ShareStateEffects.reply(
-                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
-            )
+        if (negative := _negative(key, state_epoch=state_epoch)) is not None:
+            return ShareStateEffects.reply(ticket, negative)
         stored = self._states.get(key)
-        if stored is not None and _is_older(state_epoch, stored.state_epoch):
+        if stored is not None and state_epoch < stored.state_epoch:
             return _refused(ticket, ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -179,16 +176,18 @@ class ShareStateMachine:
 
         This fences the leaders before it.
         """
+        if (negative := _negative(key, leader_epoch=leader_epoch)) is not None:
+            return ShareStateEffects.reply(ticket, negative)
         stored = self._states.get(key)
-        if key.partition < 0 or stored is None:
-            return _uninitialized(key, "Read", ticket)
-        if _is_older(leader_epoch, stored.leader_epoch):
+        if stored is None:
+            return _uninitialized("Read", ticket)
+        if leader_epoch < stored.leader_epoch:
             return _refused(ticket, ErrorCode.FENCED_LEADER_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         state = stored.state
         effects = ShareStateEffects.reply(ticket, ShareStateAnswer(state=state))
-        if leader_epoch not in (NO_EPOCH, stored.leader_epoch):
+        if leader_epoch != stored.leader_epoch:
             epoch_only = ShareStateWrite(
                 state.state_epoch,
                 leader_epoch,
@@ -206,12 +205,17 @@ class ShareStateMachine:
 
         Refuses a leader or a state epoch that is older than the known one.
         """
+        negative = _negative(
+            key, leader_epoch=written.leader_epoch, state_epoch=written.state_epoch
+        )
+        if negative is not None:
+            return ShareStateEffects.reply(ticket, negative)
         stored = self._states.get(key)
-        if key.partition < 0 or stored is None:
-            return _uninitialized(key, "Write", ticket)
-        if _is_older(written.leader_epoch, stored.leader_epoch):
+        if stored is None:
+            return _uninitialized("Write", ticket)
+        if written.leader_epoch < stored.leader_epoch:
             return _refused(ticket, ErrorCode.FENCED_LEADER_EPOCH)
-        if _is_older(written.state_epoch, stored.state_epoch):
+        if written.state_epoch < stored.state_epoch:
             return _refused(ticket, ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -223,10 +227,8 @@ class ShareStateMachine:
 
         One that was never initialized has an empty state.  Unlike `read` it fences nobody.
         """
-        if key.partition < 0:
-            return ShareStateEffects.reply(
-                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
-            )
+        if (negative := _negative(key)) is not None:
+            return ShareStateEffects.reply(ticket, negative)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         stored = self._states.get(key)
@@ -236,10 +238,8 @@ class ShareStateMachine:
 
     def delete(self, key: ShareKey, ticket: Ticket) -> ShareStateEffects:
         """DeleteShareGroupState: removes the state of a partition that the group reads no more."""
-        if key.partition < 0:
-            return ShareStateEffects.reply(
-                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
-            )
+        if (negative := _negative(key)) is not None:
+            return ShareStateEffects.reply(ticket, negative)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         effects = ShareStateEffects.reply(ticket, DONE)
@@ -270,17 +270,30 @@ class ShareStateMachine:
         return stored.state.to_update(key, written, leader_epoch)
 
 
-def _is_older(epoch: int, known: int) -> bool:
-    return epoch != NO_EPOCH and epoch < known
+def _negative(
+    key: ShareKey, *, leader_epoch: int = 0, state_epoch: int = 0
+) -> ShareStateAnswer | None:
+    """The answer to a request with a negative number; None if there is none.
+
+    Apache Kafka 4.4 checks the partition first, then the leader epoch, then the state epoch.
+    """
+    numbers = {
+        "partition id": key.partition,
+        "leader epoch": leader_epoch,
+        "state epoch": state_epoch,
+    }
+    for name, number in numbers.items():
+        if number < 0:
+            message = f"The {name} cannot be a negative number."
+            return ShareStateAnswer(ErrorCode.INVALID_REQUEST, message)
+    return None
 
 
 def _refused(ticket: Ticket, error: ErrorCode) -> ShareStateEffects:
     return ShareStateEffects.reply(ticket, ShareStateAnswer.refused(error))
 
 
-def _uninitialized(key: ShareKey, operation: str, ticket: Ticket) -> ShareStateEffects:
+def _uninitialized(operation: str, ticket: Ticket) -> ShareStateEffects:
     """Refuses an operation on a share partition that was not initialized."""
     message = f"{operation} operation on uninitialized share partition not allowed."
-    if key.partition < 0:
-        message = NEGATIVE_PARTITION
     return ShareStateEffects.reply(ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, message))

@@ -291,6 +291,11 @@ class SharePartition:
         """Raise AcknowledgementRefused if the batch has offsets that nobody acquired yet."""
         if batch.last < self._runs.start:
             return  # all its records are in a terminal state already
+        if self._runs.start == self._runs.end:
+            raise AcknowledgementRefused(
+                ErrorCode.INVALID_RECORD_STATE,
+                "Batch record not found. The request batch offsets are not found in the cache.",
+            )
         if batch.first >= self._runs.end:
             raise AcknowledgementRefused(
                 ErrorCode.INVALID_REQUEST,

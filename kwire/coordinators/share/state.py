@@ -25,7 +25,11 @@ class WireBatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShareStateWrite:
-    """A change that the leader of a share partition writes; -1 in a field leaves it unchanged."""
+    """A change that the leader of a share partition writes.
+
+    Start offset and count hold together: a write changes them only if its start offset is higher
+    than the stored one, or the same with a higher count.
+    """
 
     state_epoch: int
     leader_epoch: int
@@ -67,20 +71,22 @@ class ShareState:
 
     def snapshot_with(self, written: ShareStateWrite, leader_epoch: int, now_ms: int) -> ShareState:
         """Return the whole state after a write, with the next snapshot epoch."""
-        start_offset = self._start(written.start_offset)
+        start_offset, complete_count = self._progress(written)
         return replace(
             self,
             snapshot_epoch=self.snapshot_epoch + 1,
             leader_epoch=leader_epoch,
             start_offset=start_offset,
-            delivery_complete_count=written.delivery_complete_count,
+            delivery_complete_count=complete_count,
             batches=tuple(combine([*self.batches, *written.batches], start_offset)),
             created_ms=now_ms,
             written_ms=now_ms,
         )
 
-    def _start(self, start_offset: int) -> int:
-        return self.start_offset if start_offset == NO_OFFSET else start_offset
+    def _progress(self, written: ShareStateWrite) -> tuple[int, int]:
+        """Return the start offset and the count after a write; a late write changes neither."""
+        stored = self.start_offset, self.delivery_complete_count
+        return max(stored, (written.start_offset, written.delivery_complete_count))
 
     # -- its records
 
@@ -120,22 +126,27 @@ class ShareState:
     def to_update(
         self, key: ShareKey, written: ShareStateWrite, leader_epoch: int
     ) -> ShareStateUpdate:
-        """Return the record of a write alone, without the rest of the state."""
+        """Return the record of a write alone, without the rest of the state.
+
+        A write without start offset repeats the stored one, so that the record has it whole.
+        """
+        start_offset, complete_count = self._progress(written)
         value = share_update.ShareUpdateValue(
             snapshot_epoch=self.snapshot_epoch,
             leader_epoch=leader_epoch,
-            start_offset=written.start_offset,
-            delivery_complete_count=written.delivery_complete_count,
+            start_offset=start_offset,
+            delivery_complete_count=complete_count,
             state_batches=[
                 share_update.StateBatch(batch.first, batch.last, batch.state, batch.delivery_count)
-                for batch in combine(written.batches, written.start_offset)
+                for batch in combine(written.batches, start_offset)
             ],
         )
         return ShareStateUpdate(share_update.ShareUpdateKey(*key), value)
 
     def updated(self, value: share_update.ShareUpdateValue) -> ShareState:
         """Return the state after an update record."""
-        start_offset = self._start(value.start_offset)
+        has_start = value.start_offset != NO_OFFSET  # older logs leave it out
+        start_offset = value.start_offset if has_start else self.start_offset
         has_epoch = value.leader_epoch != NO_EPOCH
         return replace(
             self,

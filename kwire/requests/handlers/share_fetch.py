@@ -158,9 +158,6 @@ async def _answer(
     if request.share_session_epoch == END_EPOCH:
         shares.release(reader, work.session)
     elif not request.is_renew_ack:
-        nameless = [place for place in work.places if broker.metadata.topic_name(place[0]) is None]
-        if nameless:
-            return await _answer_with_unknown_topics(broker, request, work, nameless)
         answers = await _fetch(broker, request, work)
     for (place, _), outcome in zip(work.acknowledgements, outcomes, strict=True):
         _add_outcome(answers, place, outcome)
@@ -170,38 +167,6 @@ async def _answer(
     )
 
 
-async def _answer_with_unknown_topics(
-    broker: Broker,
-    request: ShareFetchRequest,
-    work: _ShareFetchWork,
-    nameless: list[TopicIdPartition],
-) -> ShareFetchResponse:
-    """The response while the session has topic ids without a topic: UNKNOWN_SERVER_ERROR.
-
-    Apache Kafka 4.3.1 has no answer for such a partition and fails.  By then it has acquired
-    records of other topics for the member and regards these partitions as sent.  This broker
-    acquires nothing, because the member would not learn of it.
-
-    If the member also reads other topics, the response comes after the wait, so that the member
-    does not retry at once.  The same holds if a new topic has the name of a deleted one: Apache
-    Kafka then finds the new partition by the name in the session, and waits for records that the
-    share state of the deleted topic does not have.
-    """
-    others = [place for place in work.places if place not in nameless]
-    for place in others:
-        work.session.record_result(place, succeeded=True)
-    if others or any(_is_created_again(broker, work.session, place) for place in nameless):
-        return await _refused_later(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _is_created_again(broker: Broker, session: ShareSession, place: TopicIdPartition) -> bool:
-    """Whether this broker hosts the partition of a new topic with the name of a deleted one."""
-    topic_id, partition_index = place
-    name = session.names.get(topic_id)
-    return name is not None and broker.hosted.get(name, partition_index) is not None
-
-
 async def _fetch(
     broker: Broker, request: ShareFetchRequest, work: _ShareFetchWork
 ) -> SharePartitionAnswers:
@@ -209,14 +174,21 @@ async def _fetch(
 
     A partition without records is in the response only if the session must report it.
     """
-    session, may_read = work.session, work.may_read
-    denied = [place for place in work.places if may_read is not None and not may_read(place)]
+    session = work.session
+    refused: dict[TopicIdPartition, ErrorCode] = {}
+    for place in work.places:
+        if broker.metadata.topic_name(place[0]) is None:
+            is_deleted = place[0] in session.names
+            refused[place] = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.UNKNOWN_TOPIC_ID
+            )
+        elif work.may_read is not None and not work.may_read(place):
+            refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     fetch = ShareFetch(
-        broker, broker.shares, request, [place for place in work.places if place not in denied]
+        broker, broker.shares, request, [place for place in work.places if place not in refused]
     )
     answers = await fetch.run()
-    for place in denied:
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for place, error in refused.items():
         answers[place] = PartitionData(partition_index=place[1], error_code=error, records=b"")
     for place in fetch.open:
         if session.must_report(place):

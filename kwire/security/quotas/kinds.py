@@ -59,9 +59,11 @@ def text_of(entity: Entity, quota: str, value: float) -> str:
     kind = known_for(entity).get(quota)
     if kind is None:
         raise invalid(f"Invalid configuration key {quota}")
+    if not math.isfinite(value):
+        raise invalid(f"Quota {quota} must be a finite number")
     if value <= 0:
         raise invalid(f"Quota {quota} must be greater than 0")
-    if kind == _DOUBLE or math.isnan(value):
+    if kind == _DOUBLE:
         return java_double(value)
     if value > float(_GREATEST[kind]):
         raise invalid(f"Proposed value for {quota} is too large for {_article(kind)} {kind}.")

@@ -14,7 +14,6 @@ from kwire.coordinators.share.in_flight import UNREAD, Delivery, RecordRuns
 from kwire.coordinators.share.machine import (
     EMPTY_STATE,
     ERROR_MESSAGES,
-    NEGATIVE_PARTITION,
     ShareStateAnswer,
 )
 from kwire.coordinators.share.records import ShareKey
@@ -23,7 +22,12 @@ from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from tests.coordinators.share.test_coordinator_machine import Coordinator
 from tests.groups.images import put
 
-NEGATIVE = ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+
+def negative(what: str) -> ShareStateAnswer:
+    message = f"The {what} cannot be a negative number."
+    return ShareStateAnswer(ErrorCode.INVALID_REQUEST, message)
+
+
 UNKNOWN = ShareStateAnswer(
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
 )
@@ -33,7 +37,7 @@ OLD_LEADER = ShareStateAnswer(
 )
 OLD_STATE = ShareStateAnswer(
     ErrorCode.FENCED_STATE_EPOCH,
-    "The share coordinator rejected the request because the share-group state epoch did not match.",
+    "The coordinator rejected the request because the state epoch did not match.",
 )
 
 
@@ -66,7 +70,7 @@ UNBEGUN = {
 def test_request_for_a_negative_partition_is_refused(name: str) -> None:
     coordinator = Coordinator()
     coordinator.key = coordinator.key._replace(partition=-1)
-    assert REQUESTS[name](coordinator) == NEGATIVE
+    assert REQUESTS[name](coordinator) == negative("partition id")
     assert coordinator.records == []
 
 
@@ -101,10 +105,11 @@ def test_request_for_a_missing_topic_or_partition_is_refused(name: str, what: st
         (4, 6, OLD_LEADER),
         (5, 7, ShareStateAnswer()),
         (6, 8, ShareStateAnswer()),
-        (-1, -1, ShareStateAnswer()),
+        (-1, 7, negative("state epoch")),
+        (-1, -1, negative("leader epoch")),
     ],
 )
-def test_write_with_an_older_epoch_is_fenced(
+def test_write_with_an_older_or_negative_epoch_is_refused(
     state_epoch: int, leader_epoch: int, answer: ShareStateAnswer
 ) -> None:
     coordinator = Coordinator()
@@ -117,7 +122,7 @@ def test_write_with_an_older_epoch_is_fenced(
 
 @pytest.mark.parametrize(
     ("leader_epoch", "answered", "records"),
-    [(6, False, 0), (7, True, 0), (8, True, 1), (-1, True, 0)],
+    [(6, False, 0), (7, True, 0), (8, True, 1), (-1, False, 0)],
 )
 def test_read_with_a_new_leader_epoch_fences_earlier_leaders(
     leader_epoch: int, answered: bool, records: int
@@ -134,8 +139,7 @@ def test_read_with_a_new_leader_epoch_fences_earlier_leaders(
         assert answer.state is not None
         assert (answer.state.start_offset, answer.state.delivery_complete_count) == (10, 3)
         assert answer.state.batches == (StateBatch(10, 12, 1, 2),)
-    state = coordinator.read().state
-    assert state is not None
+    state = coordinator.state
     assert state.leader_epoch == (8 if leader_epoch == 8 else 7)
     assert state.delivery_complete_count == 3, "a read loses nothing of what was written"
 
@@ -224,7 +228,9 @@ def test_updates_and_snapshots_give_the_same_state(
     """However often a snapshot is written; a snapshot read again is the state that it was of."""
     key = ShareKey("g", bytes(16), 0)
     updated = whole = ShareState(0, 1, start_offset=0)
+    complete = -1
     for start_offset, count, leader_epoch, changed in steps:
+        complete = max((whole.start_offset, complete), (start_offset, count))[1]
         written = ShareStateWrite(1, leader_epoch, start_offset, count, combine(changed, -1))
         value = updated.to_update(key, written, leader_epoch).value
         assert value is not None
@@ -237,7 +243,7 @@ def test_updates_and_snapshots_give_the_same_state(
         assert (whole.created_ms, whole.written_ms) == (7, 7)
         assert updated.start_offset == whole.start_offset
         assert updated.leader_epoch == whole.leader_epoch
-        assert updated.delivery_complete_count == whole.delivery_complete_count == count
+        assert updated.delivery_complete_count == whole.delivery_complete_count == complete
         assert updated.batches == whole.batches
     assert whole.snapshot_epoch == len(steps)
 

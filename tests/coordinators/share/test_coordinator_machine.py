@@ -1,4 +1,4 @@
-"""The share coordinator writes the same records as Apache Kafka 4.3.1 for the same requests."""
+"""The share coordinator writes the same records as Apache Kafka 4.4.0 for the same requests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kwire.coordinators.share.records import (
     ShareStateUpdate,
     decode,
 )
-from kwire.coordinators.share.state import NO_EPOCH, ShareStateWrite
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
-LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().splitlines()
+LINES = (Path(__file__).parent / "data" / "records-4.4.0.txt").read_text().splitlines()
 
 
 class Asked:
@@ -64,8 +64,15 @@ class Coordinator(Simulation[ShareStateMachine, Any]):
         machine, key, now_ms = self.machine, self.key, self.now_ms
         return self.ask(lambda t: machine.initialize(key, state_epoch, start_offset, t, now_ms))
 
-    def read(self, leader_epoch: int = NO_EPOCH) -> ShareStateAnswer:
+    def read(self, leader_epoch: int) -> ShareStateAnswer:
         return self.ask(lambda t: self.machine.read(self.key, leader_epoch, t, self.now_ms))
+
+    @property
+    def state(self) -> ShareState:
+        """What is stored, asked in the way that fences nobody."""
+        state = self.ask(lambda t: self.machine.summary(self.key, t)).state
+        assert state is not None
+        return state
 
     def write_state(
         self,
@@ -107,6 +114,8 @@ def played() -> Coordinator:
     assert state is not None
     assert (state.start_offset, state.batches) == (12, (StateBatch(12, 30, 2, 4),))
     assert coordinator.write_state(2, 4, 40, count=0).error == ErrorCode.NONE
+    late = StateBatch(38, 41, 1, 2)  # its start offset is below the stored one
+    assert coordinator.write_state(2, 4, 30, late, count=9).error == ErrorCode.NONE
     assert coordinator.delete().error == ErrorCode.NONE
     assert coordinator.initialize(0, 0).error == ErrorCode.NONE
     return coordinator
@@ -139,9 +148,9 @@ def test_records_of_apache_kafka_encode_to_the_same_bytes(line: str) -> None:
 
 def test_state_is_the_same_after_a_reload() -> None:
     coordinator = played()
-    before = coordinator.read().state
+    before = coordinator.state
     coordinator.reload()
-    assert coordinator.read().state == before
+    assert coordinator.state == before
 
 
 def test_snapshot_is_written_after_updates_per_snapshot() -> None:
@@ -151,19 +160,18 @@ def test_snapshot_is_written_after_updates_per_snapshot() -> None:
         coordinator.write_state(1, 0, -1, StateBatch(number, number, 1, 2), count=number)
     kinds = [type(record) for record in coordinator.records]
     assert kinds == [ShareStateSnapshot, ShareStateUpdate, ShareStateUpdate] * 2
-    state = coordinator.read().state
-    assert state is not None
+    state = coordinator.state
     assert state.batches == (StateBatch(0, 4, 1, 2),)
     coordinator.reload()
-    assert coordinator.read().state == state
+    assert coordinator.state == state
 
 
 def test_state_of_a_deleted_topic_is_deleted() -> None:
     coordinator = Coordinator()
     coordinator.initialize(1, 0)
     coordinator.image = deleted(coordinator.image, "t")
-    assert coordinator.read().error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert coordinator.read(0).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     gone = coordinator.machine.topics_deleted([("t", coordinator.topic_id)], coordinator.now_ms)
     assert gone is not None
     coordinator.carry_out(gone)
-    assert coordinator.read().error == ErrorCode.INVALID_REQUEST
+    assert coordinator.read(0).error == ErrorCode.INVALID_REQUEST

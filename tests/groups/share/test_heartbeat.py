@@ -60,7 +60,13 @@ def test_heartbeat_writes_the_records_of_apache_kafka_in_its_order() -> None:
     assert [type(record) for record in simulation.records[1:]] == joined[1:]
     del simulation.records[:]
     client.leave()
-    left = [ShareCurrentAssignment, ShareTargetAssignment, ShareMemberMetadata, ShareGroupEpoch]
+    left = [
+        ShareCurrentAssignment,
+        ShareTargetAssignment,
+        ShareMemberMetadata,
+        ShareGroupEpoch,
+        ShareTargetEpoch,
+    ]
     assert [type(record) for record in simulation.records] == left
 
 

@@ -66,6 +66,7 @@ def test_heartbeat_writes_the_records_of_apache_kafka_in_its_order() -> None:
         StreamsTargetAssignment,
         StreamsMemberMetadata,
         StreamsGroupEpoch,
+        StreamsTargetEpoch,
     ]
     assert [type(each) for each in simulation.records] == left
     del simulation.records[:]

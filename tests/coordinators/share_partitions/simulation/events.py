@@ -247,17 +247,7 @@ class Events:
             self.network.lose(call)
 
     def read_late(self, one: int, two: int) -> None:
-        """A request of a lost connection is read after all.
-
-        A write that would lower the start offset is left out: a later write has overtaken it.  The
-        share coordinator would carry it out, as Apache Kafka's does, and a later leader would
-        deliver acknowledged records again.
-        """
-        self.network.unread = [
-            (call, process)
-            for call, process in self.network.unread
-            if not self.world.is_overtaken(call.request)
-        ]
+        """A request of a lost connection is read after all; it may be a write that is too late."""
         if self.network.read_late(one):
             self.world.seen["read late"] += 1
 

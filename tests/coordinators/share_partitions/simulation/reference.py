@@ -36,12 +36,15 @@ class Reference:
         return self.state_epoch, self.start_offset, self.complete_count, self.marks
 
     def after(self, written: ShareStateWrite) -> tuple[int, int, int, dict[int, Mark]]:
-        """`known` after a write."""
-        start = self.start_offset if written.start_offset == UNSAID else written.start_offset
+        """`known` after a write; one that comes late changes neither start offset nor count."""
+        start, count = max(
+            (self.start_offset, self.complete_count),
+            (written.start_offset, written.delivery_complete_count),
+        )
         marks = dict(self.marks)
-        for first, last, count, state in written.batches:
-            _mark(marks, first, last, (count, int(state)))
-        return self.state_epoch, start, written.delivery_complete_count, _from(marks, start)
+        for first, last, deliveries, state in written.batches:
+            _mark(marks, first, last, (deliveries, int(state)))
+        return self.state_epoch, start, count, _from(marks, start)
 
 
 def known_of(state: ShareState) -> tuple[int, int, int, dict[int, Mark]]:

@@ -17,8 +17,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.write_share_group_state import WriteShareGroupStateRequest
-from kwire.codecs.primitives import Message
 from kwire.coordinators.runtime.promise import answered
 from kwire.coordinators.share.batches import NO_OFFSET
 from kwire.coordinators.share.partition import AcknowledgeType
@@ -250,19 +248,6 @@ class World:
         if member is None:
             member = self.members[name, broker.node_id] = Member(name, broker, self)
         return member
-
-    def is_overtaken(self, request: Message) -> bool:
-        """Whether the request is a write, and a later one has raised the start offset since."""
-        if not isinstance(request, WriteShareGroupStateRequest):
-            return False
-        for topic in request.topics:
-            for written in topic.partitions:
-                key = ShareKey(GROUP, topic.topic_id, written.partition)
-                for log in self.state_logs:
-                    stored = None if log.leader is None else log.leader.references.get(key)
-                    if stored is not None and written.start_offset < stored.start_offset:
-                        return True
-        return False
 
     # -- the end
 
