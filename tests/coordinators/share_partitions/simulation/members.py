@@ -180,14 +180,14 @@ class Member:
         reply: Any,  # noqa: ANN401 - its response
         pending: list[PendingAcknowledgement],
     ) -> None:
-        if request.share_session_epoch == -1:
-            self._laws.session_ended(self._instances, self.name)
         parts = {
             part.partition_index: part for topic in reply.responses for part in topic.partitions
         }
         for each in pending:
             part = parts[each.instance.key.partition]
             self._laws.receives(each, ErrorCode(part.error_code))
+        if request.share_session_epoch == -1:  # after what it acknowledged, which may renew locks
+            self._laws.session_ended(self._instances, self.name)
 
     def disconnect(self) -> None:
         """The connection ends, and the broker sees it at once; responses on it are lost."""
