@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kwire.conformance import telemetry_receiver
+from kwire.conformance import telemetry_receiver, topology_keeper
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 
 START_TIMEOUT_S = 120.0
 POLL_S = 0.02
 
+PLUGINS = telemetry_receiver, topology_keeper
+"""Plug-ins of Apache Kafka's node; kwire's broker has the same."""
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 """Settings of both brokers: groups start at once instead of waiting for more members."""
 
@@ -22,8 +24,11 @@ def apache(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
     """Start a node of Apache Kafka with `more` settings; yield its address."""
-    given = SETTINGS | telemetry_receiver.SETTINGS | dict(more or {})
-    plugins = [telemetry_receiver.jar()]
+    given = dict(SETTINGS)
+    for plugin in PLUGINS:
+        given |= plugin.SETTINGS
+    plugins = [plugin.jar() for plugin in PLUGINS]
+    given |= dict(more or {})
     with ApacheKafka(directory, port=port, settings=given, plugins=plugins) as node:
         yield node.bootstrap
 
@@ -33,5 +38,6 @@ def kwire(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
     """Start a broker of this kwire installation with `more` settings; yield its address."""
-    with BrokerProcess(directory, SETTINGS | dict(more or {}), port=port) as broker:
+    given = SETTINGS | topology_keeper.OWN_SETTINGS | dict(more or {})
+    with BrokerProcess(directory, given, port=port) as broker:
         yield broker.bootstrap

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from kwire.codecs.errors import ErrorCode
@@ -35,7 +34,7 @@ class Group(Protocol):
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode: ...
 
     def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+        self, request: TxnOffsetCommitRequest, api_version: int
     ) -> ErrorCode: ...
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode: ...
@@ -58,6 +57,10 @@ class Group(Protocol):
 
     def retention_start_ms(self, commit_timestamp_ms: int) -> int:
         """Return when the retention starts (ms) of an offset committed at this time."""
+
+    @property
+    def has_description(self) -> bool:
+        """Whether a plug-in may have the description of a streams group's topology."""
 
     @property
     def is_deleted_without_offsets(self) -> bool:

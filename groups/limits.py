@@ -40,4 +40,6 @@ class GroupLimits:
     group_share_initialize_retry_interval_ms: int = 30_000
     group_share_max_size: int = 200
     group_streams_max_size: int = 2_147_483_647
+    keeps_topology_descriptions: bool = False
+    """Whether a plug-in stores the descriptions of topologies of streams groups."""
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -26,7 +26,6 @@ from kwire.codecs.messages.offset_delete import (
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kwire.codecs.primitives import ZERO_UUID
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups import offsets, txn_offsets
 from kwire.groups.classic.kind import ClassicKind
@@ -206,7 +205,7 @@ class GroupMachine:
         return effects
 
     def commit_transactional_offsets(
-        self, request: TxnOffsetCommitRequest, ticket: Ticket, now_ms: int
+        self, request: TxnOffsetCommitRequest, api_version: int, ticket: Ticket, now_ms: int
     ) -> GroupEffects:
         """Decide TxnOffsetCommit: write the offsets as pending records of the transaction.
 
@@ -214,10 +213,9 @@ class GroupMachine:
         """
         group = self.groups.get(request.group_id)
         if group is not None:
-            error = group.check_transactional_commit(request, self._topic_id)
+            error = group.check_transactional_commit(request, api_version)
         else:
-            simple = request.generation_id_or_member_epoch < 0
-            error = ErrorCode.NONE if simple else ErrorCode.ILLEGAL_GENERATION
+            error = _check_transactional_commit_without_group(request, api_version)
         if error is not ErrorCode.NONE:
             return GroupEffects.reply(ticket, txn_offsets.commit_error(request, error))
         limit = self.limits.offset_metadata_max_bytes
@@ -234,10 +232,6 @@ class GroupMachine:
         if error is not ErrorCode.NONE:
             return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
         return offsets.fetch(self.offsets, request, require_stable)
-
-    def _topic_id(self, name: str) -> bytes:
-        topic = self.surroundings.image.topics.get(name)
-        return ZERO_UUID if topic is None else topic.id
 
     def delete_offsets(
         self, request: OffsetDeleteRequest, ticket: Ticket, now_ms: int
@@ -323,9 +317,24 @@ class GroupMachine:
                     remaining -= 1
             if remaining or any(self.offsets.pending.of_group(group.group_id)):
                 continue
-            if group.is_deleted_without_offsets:
+            if group.is_deleted_without_offsets and not self._waits_for_plugin(group):
                 effects.records += self._kind(group).tombstones(group)
         return effects
+
+    def _waits_for_plugin(self, group: Group) -> bool:
+        """Whether the plug-in of topology descriptions must delete its data of the group first."""
+        return self.limits.keeps_topology_descriptions and group.has_description
+
+    def groups_to_clean(self) -> list[str]:
+        """The ids of groups without members and offsets of which the plug-in may have data."""
+        return [
+            group.group_id
+            for group in self.groups.values()
+            if group.has_description
+            and group.check_delete() is ErrorCode.NONE
+            and not any(self.offsets.all_of(group.group_id))
+            and not any(self.offsets.pending.of_group(group.group_id))
+        ]
 
     def _expired(self, group: Group, now_ms: int) -> list[tuple[str, int]]:
         """(topic, partition) of expired offsets; those of subscribed topics stay (KIP-211)."""
@@ -337,6 +346,17 @@ class GroupMachine:
             lambda committed: group.retention_start_ms(committed.commit_timestamp_ms),
         )
         return [(topic, p) for topic, p in expired if not group.is_subscribed_to(topic)]
+
+
+def _check_transactional_commit_without_group(
+    request: TxnOffsetCommitRequest, api_version: int
+) -> ErrorCode:
+    """Return the error of a TxnOffsetCommit to a group that does not exist."""
+    if request.generation_id_or_member_epoch < 0:
+        return ErrorCode.NONE
+    if api_version >= txn_offsets.NEW_ERRORS_SINCE:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
 
 
 def _check_commit_without_group(request: OffsetCommitRequest, api_version: int) -> ErrorCode:

@@ -41,6 +41,13 @@ class StreamsSettings(AssignedSettings):
     initial_rebalance_delay_ms: int = 3_000
     """How long the first assignment waits for more members to join."""
     num_standby_replicas: int = 0
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    """The client tags over whose values standbys are spread (KIP-1357)."""
+    assignor_name: str = "sticky"
+    task_offset_interval_ms: int = 60_000
+    """How often members report the offsets of their tasks."""
+    acceptable_recovery_lag: int = 10_000
+    """By how many records a task may lag and count as caught up."""
 
 
 class Surroundings(Protocol):

@@ -13,6 +13,10 @@ from kwire.codecs.messages.txn_offset_commit import (
 from kwire.groups.offsets import exceeds, record_of
 from kwire.groups.records import OffsetCommit
 
+NEW_ERRORS_SINCE = 6
+"""The version of TxnOffsetCommit since which clients know GROUP_ID_NOT_FOUND and
+STALE_MEMBER_EPOCH (KIP-1319)."""
+
 
 def commit(
     request: TxnOffsetCommitRequest, metadata_max_bytes: int, now_ms: int
@@ -30,8 +34,8 @@ def commit(
                 continue
             answers.append(TxnOffsetCommitResponsePartition(index, 0))
             key = OffsetCommitKey(request.group_id, topic.name, index)
-            records.append(record_of(key, partition, now_ms))
-        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions=answers))
+            records.append(record_of(key, partition, now_ms, topic_id=topic.topic_id))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
     return records, TxnOffsetCommitResponse(topics=topics)
 
 
@@ -41,7 +45,8 @@ def commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffset
         topics=[
             TxnOffsetCommitResponseTopic(
                 topic.name,
-                partitions=[
+                topic.topic_id,
+                [
                     TxnOffsetCommitResponsePartition(partition.partition_index, error)
                     for partition in topic.partitions
                 ],

@@ -37,6 +37,7 @@ from kwire.codecs.messages.offset_commit import (
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.wire.broker import GROUP, RemoteBroker
 from kwire.conformance.wire.peer import Address, ClientConnection, Reply, Silent
@@ -51,6 +52,7 @@ BY_NAME_MAX = {
     FindCoordinatorRequest: 3,
     OffsetCommitRequest: 9,
     OffsetFetchRequest: 7,
+    TxnOffsetCommitRequest: 5,
 }
 """The newest versions that name a topic instead of its id, or one group instead of several."""
 

@@ -54,7 +54,7 @@ def _write_markers(stage: Stage, topic: CaseTopic, version: int) -> Message:
 def _commit_offsets(stage: Stage, topic: CaseTopic, version: int) -> Message:
     """Return a TxnOffsetCommit of one partition."""
     partitions = [TxnOffsetCommitRequestPartition(0, 5, -1, "note")]
-    topics = [TxnOffsetCommitRequestTopic(topic.name, partitions=partitions)]
+    topics = [TxnOffsetCommitRequestTopic(topic.name, topic.id, partitions)]
     return TxnOffsetCommitRequest(
         stage.name("x"), stage.name("g"), PRODUCER_ID, EPOCH, topics=topics
     )

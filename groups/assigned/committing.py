@@ -6,7 +6,7 @@ A member may commit and fetch offsets if it sends its member epoch.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
@@ -14,6 +14,7 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.groups.assigned.group import AssignedGroup, M, T
+from kwire.groups.txn_offsets import NEW_ERRORS_SINCE
 
 MEMBER_EPOCHS_SINCE = 9  # OffsetCommit
 
@@ -61,9 +62,12 @@ class CommittingGroup(AssignedGroup[M, T]):
         return self._check_epoch(member, epoch, partitions)
 
     def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+        self, request: TxnOffsetCommitRequest, api_version: int
     ) -> ErrorCode:
-        """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
+        """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447).
+
+        Versions before 6 have ILLEGAL_GENERATION in place of STALE_MEMBER_EPOCH.
+        """
         epoch = request.generation_id_or_member_epoch
         if epoch < 0 and not self.members:
             return ErrorCode.NONE
@@ -73,13 +77,14 @@ class CommittingGroup(AssignedGroup[M, T]):
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         partitions = (
-            CommitPartition(t.name, topic_id_of(t.name), p.partition_index)
+            CommitPartition(t.name, t.topic_id, p.partition_index)
             for t in request.topics
             for p in t.partitions
         )
         error = self._check_epoch(member, epoch, partitions)
-        stale = error is ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.ILLEGAL_GENERATION if stale else error
+        if error is ErrorCode.STALE_MEMBER_EPOCH and api_version < NEW_ERRORS_SINCE:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
 
     def _check_epoch(
         self, member: M, epoch: int, partitions: Iterable[CommitPartition]

@@ -126,10 +126,15 @@ class AssignedDecision(GroupDecision, ABC, Generic[G, M, T]):
         """Compute a target assignment, and add the records of what it changes."""
         computed = self.assign(members)
         for member_id, target in computed.items():
-            if not self.is_unchanged(self.group.target.get(member_id), target):
+            if not self.is_unchanged(self.target_before(member_id), target):
                 self.append(self.target_record(member_id, target))
         self.append(self.target_epoch_record(epoch, self.now_ms))
         return computed
+
+    def target_before(self, member_id: str) -> T | None:
+        """The target of a member that was computed last; None if there was none."""
+        target: T | None = self.group.target.get(member_id)
+        return target
 
     @abstractmethod
     def assign(self, members: Mapping[str, M]) -> Mapping[str, T]:

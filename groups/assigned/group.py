@@ -138,5 +138,9 @@ class AssignedGroup(Group, ABC, Generic[M, T]):
     def check_delete(self) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
+    @property
+    def has_description(self) -> bool:
+        return False
+
     def retention_start_ms(self, commit_timestamp_ms: int) -> int:
         return commit_timestamp_ms

@@ -27,6 +27,8 @@ class HeartbeatCaller(NamedTuple):
     """As descriptions of groups show it, with Java's leading slash."""
     may_describe: Callable[[str], bool] | None = None
     """Whether a pattern of this client may match a topic; None if it may match all."""
+    api_version: int = 0
+    """Of the heartbeat: it decides which statuses the client knows."""
 
 
 class HeartbeatRequest(Protocol):

@@ -66,6 +66,11 @@ class AssignedMember(ABC, Generic[H]):
     STATE_NUMBERS: ClassVar[Mapping[MemberState, int]]
     """The states as numbers in records."""
 
+    @property
+    def assigned_in_no_epoch(self) -> H:
+        """What the member has, each with epoch 0: it is away, and nothing ties it to an epoch."""
+        return self.assigned
+
     def reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 

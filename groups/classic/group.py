@@ -16,7 +16,7 @@ group when the decision is carried out.  Members are immutable, so forks share t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -201,7 +201,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+        self, request: TxnOffsetCommitRequest, api_version: int
     ) -> ErrorCode:
         """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
         generation_id = request.generation_id_or_member_epoch
@@ -244,6 +244,10 @@ class ClassicGroup:
         if self.protocol_type is None or self.state is ClassicState.EMPTY:
             return True
         return self.state is ClassicState.STABLE and self.subscribed_topics is not None
+
+    @property
+    def has_description(self) -> bool:
+        return False
 
     def retention_start_ms(self, commit_timestamp_ms: int) -> int:
         """Return when the retention of an offset starts, in ms since the epoch.

@@ -6,10 +6,8 @@ It is about a request of a member of either protocol, or a timer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from kwire.groups.assigned.decision import AssignedDecision
-from kwire.groups.assigned.member import LEAVE_FOR_A_WHILE_EPOCH
+from kwire.groups.assigned.static_members import StaticDecision
 from kwire.groups.assigned.target import MemberTarget, is_same, topic_ids
 from kwire.groups.assignment import NOTHING, Assignment
 from kwire.groups.consumer import target
@@ -21,13 +19,12 @@ from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
 from kwire.groups.surroundings import ConsumerSettings
 
 
-class ConsumerDecision(AssignedDecision[ConsumerGroup, ConsumerMember, Assignment]):
+class ConsumerDecision(StaticDecision[ConsumerMember, Assignment]):
     """It collects records and timers, and changes nothing."""
 
     ROLES = ROLES
     settings: ConsumerSettings
-    replaced: str | None = None
-    """Id of the static member that the member of the request replaces."""
+    group: ConsumerGroup
 
     def read_settings(self) -> ConsumerSettings:
         return self.surroundings.settings(self.group_id)
@@ -52,39 +49,14 @@ class ConsumerDecision(AssignedDecision[ConsumerGroup, ConsumerMember, Assignmen
         self.cancel_timer(ClassicJoinTimer(self.group_id, member_id).key)
         self.cancel_timer(ClassicSyncTimer(self.group_id, member_id).key)
 
-    # -- the member
-
-    def replace_static_member(self, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Replace a static member that comes back with another member id.  Returns the new one."""
-        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
-        self.note(f"member {member_id} comes back as {holder.instance_id}")
-        self.forget_member(holder.member_id)
-        self.append(
-            member.to_metadata(self.group_id),
-            self.target_record(member_id, self.group.target_of(holder.member_id)),
-            member.to_assignment(self.group_id),
-        )
-        self.replaced = holder.member_id
-        return member
-
-    def leave_for_a_while(self, member: ConsumerMember) -> None:
-        """Keep the member and its session: no other member gets its partitions until that ends."""
-        self.note(f"member {member.member_id} leaves for a while")
-        assigned = {t: dict.fromkeys(partitions, 0) for t, partitions in member.assigned.items()}
-        away = replace(
-            member, epoch=LEAVE_FOR_A_WHILE_EPOCH, assigned=assigned, revoking=member.NOTHING
-        )
-        self.append(away.to_assignment(self.group_id))
-
-    def members_with(self, updated: ConsumerMember) -> Mapping[str, ConsumerMember]:
-        """Return the members after the request, without a static member that was replaced."""
-        members = dict(self.group.members)
-        if self.replaced is not None:
-            del members[self.replaced]
-        members[updated.member_id] = updated
-        return members
-
     # -- the epoch
+
+    def changes_assignor(self, updated: ConsumerMember) -> bool:
+        """Whether the request changes the assignor that most members prefer."""
+        default = self.settings.default_assignor
+        before = target.preferred_assignor(self.group.members.values()) or default
+        members = self.members_with(updated).values()
+        return before != (target.preferred_assignor(members) or default)
 
     def epoch(self, updated: ConsumerMember, *, begin: bool) -> int:
         """The group's epoch after the request: the next one if the subscribed topics changed."""
@@ -111,10 +83,6 @@ class ConsumerDecision(AssignedDecision[ConsumerGroup, ConsumerMember, Assignmen
         return is_same(before or NOTHING, after)
 
     target_value = staticmethod(target.value)
-
-    def last_target(self, member: ConsumerMember) -> MemberTarget[Assignment]:
-        last = self.group.static_target_of(member.member_id, member.instance_id)
-        return MemberTarget(self.group.target_epoch, last)
 
     def reconcile(
         self,

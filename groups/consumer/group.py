@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kwire.groups.assigned.committing import CommitPartition, CommittingGroup
+from kwire.groups.assigned.committing import CommitPartition
+from kwire.groups.assigned.static_members import StaticGroup
 from kwire.groups.assigned.target import read_partitions
 from kwire.groups.assignment import NOTHING, Assignment
 from kwire.groups.consumer.member import ConsumerMember
@@ -30,11 +31,9 @@ class ResolvedPattern:
 
 
 @dataclass(slots=True)
-class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
+class ConsumerGroup(StaticGroup[ConsumerMember, Assignment]):
     """See the module."""
 
-    static_members: dict[str, str] = field(default_factory=dict)
-    """Group instance id -> member id."""
     patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
     pattern_members: dict[str, int] = field(default_factory=dict)
     """Pattern -> number of members with it, so that a heartbeat need not look at all members."""
@@ -56,15 +55,12 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
             self.pattern_members[member.pattern] = self.pattern_members.get(member.pattern, 0) + 1
         for place in member.held:
             self.owners[place] = member.member_id
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
+        StaticGroup.index(self, member)
         self._topic_names = None
 
     def unindex(self, member: ConsumerMember) -> None:
-        """Undo `index`, except for the instance id: it may belong to a new member by then.
-
-        For the same reason a partition stays with another owner.
-        """
+        """Undo `index`; a partition stays with another owner."""
+        StaticGroup.unindex(self, member)
         if member.pattern:
             self.pattern_members[member.pattern] -= 1
             if not self.pattern_members[member.pattern]:
@@ -73,14 +69,6 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
             if self.owners.get(place) == member.member_id:
                 del self.owners[place]
         self._topic_names = None
-
-    def remove(self, member_id: str) -> None:
-        """Remove a member, if it exists; its instance id may belong to a new member already."""
-        member = self.members.get(member_id)
-        CommittingGroup.remove(self, member_id)
-        instance_id = None if member is None else member.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member_id:
-            del self.static_members[instance_id]
 
     read_target = staticmethod(read_partitions)
 
@@ -106,10 +94,6 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
 
     # -- members
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
-
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
         """Whether all members of the classic protocol support one of these protocols."""
         if protocol_type != CONSUMER_PROTOCOL_TYPE or not names:
@@ -120,12 +104,6 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
             if member.classic is not None
         ]
         return any(all(name in member_names for member_names in supported) for name in names)
-
-    def static_target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """The target of a member, or of the static member with the same instance id."""
-        if instance_id is not None:
-            member_id = self.static_members.get(instance_id, member_id)
-        return self.target_of(member_id)
 
     def is_held(self, topic_id: bytes, partition: int) -> bool:
         return (topic_id, partition) in self.owners

@@ -21,13 +21,13 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kwire.coordinators.contract.pattern import InvalidRegex, RegexPattern
-from kwire.groups.assigned.heartbeat import REJOIN, AssignedHeartbeat
+from kwire.groups.assigned.heartbeat import REJOIN
 from kwire.groups.assigned.member import (
     JOIN_EPOCH,
-    LEAVE_FOR_A_WHILE_EPOCH,
     NO_REBALANCE_TIMEOUT,
     MemberState,
 )
+from kwire.groups.assigned.static_members import StaticHeartbeat
 from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import AssignedPartitions, ConsumerMember
@@ -35,21 +35,18 @@ from kwire.groups.consumer.patterns import refresh_when_due
 from kwire.groups.consumer.records import RegularExpression
 
 
-class ConsumerHeartbeat(
-    AssignedHeartbeat[ConsumerDecision, ConsumerGroupHeartbeatRequest, ConsumerMember]
-):
+class ConsumerHeartbeat(StaticHeartbeat[ConsumerGroupHeartbeatRequest, ConsumerMember]):
     """The decision about one heartbeat of a member that does not leave."""
 
     group: ConsumerGroup
+    decision: ConsumerDecision
 
     def decide(self) -> ConsumerGroupHeartbeatResponse:
         """Return the response; the decision has the other effects.  Raises Refusal."""
         request = self.request
-        self.check_room(self.decision.limits.group_consumer_max_size, request.member_id)
-        if request.instance_id is None:
-            member = self.find_or_create()
-        else:
-            member = self._find_or_create_static(request.instance_id)
+        if request.instance_id not in self.group.static_members:
+            self.check_room(self.decision.limits.group_consumer_max_size, request.member_id)
+        member = self.find_or_create_any(request.instance_id)
         if self._is_quiet(member):
             self.decision.expect_heartbeat(member)
             return self._answer(member, with_assignment=False)
@@ -57,27 +54,9 @@ class ConsumerHeartbeat(
 
     # -- identify the member
 
-    def _find_or_create_static(self, instance_id: str) -> ConsumerMember:
-        """Return the static member that sends the heartbeat, as it was before.
-
-        Raises Refusal if another member that has not left has the instance id.
-        """
-        member_id = self.request.member_id
-        if self.request.member_epoch != JOIN_EPOCH:
-            member = static_member(self.group, instance_id, member_id)
-            self.check_epoch(member)
-            return member
-        holder = self.group.static_member(instance_id)
-        if holder is None:
-            self.decision.note(f"member {member_id} joins as {instance_id}")
-            return self.group.members.get(member_id) or ConsumerMember(member_id)
-        if holder.classic is None and holder.epoch != LEAVE_FOR_A_WHILE_EPOCH:
-            raise Refusal(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} cannot join the group "
-                f"because the instance id is owned by {holder.member_id} member.",
-            )
-        return self.decision.replace_static_member(holder, member_id)
+    def is_replaceable(self, holder: ConsumerMember) -> bool:
+        """A member of the classic protocol is replaced without having left."""
+        return holder.classic is not None
 
     def owns_no_more(self, member: ConsumerMember) -> bool:
         """Whether the request lists owned partitions, and the member has all of them."""
@@ -127,7 +106,10 @@ class ConsumerHeartbeat(
             self._change_pattern(member, updated)
         resolved = not updated.pattern or updated.pattern in group.patterns
         refresh_when_due(decision, member, updated, self.caller.may_describe)
-        epoch = decision.epoch(updated, begin=changed or (new_pattern and resolved))
+        epoch = decision.epoch(
+            updated,
+            begin=changed or (new_pattern and resolved) or decision.changes_assignor(updated),
+        )
         reconciled = decision.reconcile(
             updated,
             decision.target(updated, epoch),
@@ -181,20 +163,6 @@ class ConsumerHeartbeat(
             heartbeat_interval_ms=self.decision.settings.heartbeat_interval_ms,
             assignment=_assignment_of(member.assigned) if with_assignment else None,
         )
-
-
-def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The static member that sends a request.  Raises Refusal if its instance id is another's."""
-    holder = group.static_member(instance_id)
-    if holder is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if holder.member_id != member_id:
-        raise Refusal(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{holder.member_id}.",
-        )
-    return holder
 
 
 def _check_pattern(pattern: str) -> None:

@@ -17,13 +17,14 @@ from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigned.kind import AssignedKind
 from kwire.groups.assigned.member import LEAVE_FOR_A_WHILE_EPOCH
+from kwire.groups.assigned.static_members import static_member
 from kwire.groups.classic.decision import ClassicCaller
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.consumer import classic_members, describing, patterns, removal
 from kwire.groups.consumer.classic_join import HostedClassicJoin
 from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_TYPE, ConsumerGroup
-from kwire.groups.consumer.heartbeat import ConsumerHeartbeat, static_member
+from kwire.groups.consumer.heartbeat import ConsumerHeartbeat
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import RECORDS
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, PatternTimer

@@ -64,6 +64,10 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
             for partition in partitions
         )
 
+    @property
+    def assigned_in_no_epoch(self) -> AssignedPartitions:
+        return {t: dict.fromkeys(partitions, 0) for t, partitions in self.assigned.items()}
+
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
         """The epoch in which a held partition was assigned; None if it is not held."""
         epoch = self.assigned.get(topic_id, {}).get(partition)

@@ -23,6 +23,8 @@ class ShareInitialization(NamedTuple):
     group_id: str
     group_epoch: int
     topics: StateTopicPartitions
+    grown: frozenset[bytes] = frozenset()
+    """The ids of those topics of which the group has other partitions already."""
 
 
 class ShareHeartbeatReply(NamedTuple):
@@ -61,5 +63,6 @@ class ShareDecision(AssignedDecision[ShareGroup, ShareGroupMember, Assignment]):
         topics = group.state_topics.to_initialize(sorted(topic_names), image, self.now_ms, retry_ms)
         if topics == NOTHING:
             return None
+        grown = frozenset(topics.partitions.keys() & group.state_topics.known.partitions.keys())
         self.append(group.state_topics.with_request(topics, self.now_ms).to_record(group.group_id))
-        return ShareInitialization(group.group_id, epoch, topics)
+        return ShareInitialization(group.group_id, epoch, topics, grown)

@@ -6,7 +6,7 @@ stores state.  A share group has no committed offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -77,7 +77,7 @@ class ShareGroup(AssignedGroup[ShareGroupMember, Assignment]):
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+        self, request: TxnOffsetCommitRequest, api_version: int
     ) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
 

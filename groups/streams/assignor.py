@@ -4,8 +4,11 @@
    cases up to an even share.  The rest go one by one to the process with the least load, and within
    it to the member with the fewest tasks.
 2. Standbys of stateful tasks go in the same way to a process that does not have the task yet: first
-   to the member that had it active, then to one that had it as a standby, then to the process with
-   the least load.
+   to the member that had it active, then to one that has its state, then to the process with the
+   least load.
+
+A member has the state of a task as a standby, or if it reports offsets of the task.  Standbys come
+first, then those that are ahead of others.
 
 The result equals Apache Kafka's.  Therefore it follows the iteration order of Java's maps and
 queues, which decides which member gets which task.
@@ -20,17 +23,18 @@ from typing import NamedTuple
 from kwire.groups.java import HashTable, string_hash, table_size
 from kwire.groups.java_queue import PriorityQueue
 from kwire.groups.streams.process import Process
-from kwire.groups.streams.tasks import Task, Tasks, TaskSets
+from kwire.groups.streams.tasks import NO_SUMS, Task, Tasks, TaskSets, TaskSums
 
 NAME = "sticky"
 
 
 class StreamsMemberSpec(NamedTuple):
-    """A member; `has` is its part of the last target assignment."""
+    """A member; `has` are its present tasks, and `offsets` the state that it reports."""
 
     member_id: str
     process_id: str
     has: TaskSets
+    offsets: TaskSums = NO_SUMS
 
 
 class SubtopologySpec(NamedTuple):
@@ -54,6 +58,18 @@ class _Holder(NamedTuple):
 
     process: Process
     member_id: str
+
+
+class _Candidate(NamedTuple):
+    """A member that has the state of a task, as a standby or from earlier."""
+
+    holder: _Holder
+    is_standby: bool
+    offset: int
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        return not self.is_standby, -self.offset
 
 
 @dataclass(slots=True)
@@ -110,20 +126,33 @@ class _Assigning:
         self._processes: dict[str, Process] = {}
         self._order = HashTable(string_hash, size=table_size(len(spec.members)))
         self._was_active: dict[Task, _Holder] = {}
-        self._was_standby: dict[Task, list[_Holder]] = {}
+        candidates: dict[Task, list[_Candidate]] = {}
         for member in spec.members:
-            self._add_member(member)
+            self._add_member(member, candidates)
+        self._has_state = {
+            task: [each.holder for each in sorted(these, key=lambda one: one.order)]
+            for task, these in candidates.items()
+        }
 
-    def _add_member(self, member: StreamsMemberSpec) -> None:
-        """Add a member to its process, and note the tasks that it has now."""
+    def _add_member(
+        self, member: StreamsMemberSpec, candidates: dict[Task, list[_Candidate]]
+    ) -> None:
+        """Add a member to its process, and note the tasks and the state that it has now."""
         process = self._processes.setdefault(member.process_id, Process())
-        self._order.add(member.process_id)
+        self._order.add(member.process_id, in_front=True)
         process.add_member(member.member_id)
         holder = _Holder(process, member.member_id)
         for task in _each(member.has.active):
             self._was_active[task] = holder
         for task in _each(member.has.standby):
-            self._was_standby.setdefault(task, []).append(holder)
+            offset = member.offsets.get(task[0], {}).get(task[1], 0)
+            candidates.setdefault(task, []).append(_Candidate(holder, True, offset))
+        for subtopology, offsets in member.offsets.items():
+            standbys = member.has.standby.get(subtopology, ())
+            for partition, offset in offsets.items():
+                if partition not in standbys:
+                    reported = _Candidate(holder, False, offset)
+                    candidates.setdefault((subtopology, partition), []).append(reported)
 
     def assign(self) -> dict[str, TaskSets]:
         """Return the tasks of each member id: active tasks first, then standbys.
@@ -160,7 +189,7 @@ class _Assigning:
         """
         tasks.sort(key=_by_partition)
         left = [task for task in tasks if not self._stays(task, self._was_active.get(task))]
-        left = [task for task in left if not self._stays(task, self._least_loaded_standby(task))]
+        left = [task for task in left if not self._stays(task, self._with_state(task))]
         left.sort()
         queue = self._by_load()
         for task in left:
@@ -180,9 +209,8 @@ class _Assigning:
         self._active_quota.filled(count)
         self._quota.filled(count)
 
-    def _least_loaded_standby(self, task: Task) -> _Holder | None:
-        holders = self._was_standby.get(task)
-        return _least_loaded(holders, None) if holders else None
+    def _with_state(self, task: Task) -> _Holder | None:
+        return _least_loaded(self._has_state.get(task, ()), None)
 
     # -- standbys
 
@@ -210,8 +238,7 @@ class _Assigning:
         holder = self._was_active.get(task)
         if holder is not None and not holder.process.has(task) and self._keep_standby(holder, task):
             return True
-        holders = self._was_standby.get(task)
-        holder = _least_loaded(holders, task) if holders else None
+        holder = _least_loaded(self._has_state.get(task, ()), task)
         return holder is not None and self._keep_standby(holder, task)
 
     def _keep_standby(self, holder: _Holder, task: Task) -> bool:
@@ -246,20 +273,21 @@ class _Assigning:
 
 
 def _least_loaded(holders: Sequence[_Holder], without: Task | None) -> _Holder | None:
-    """The least loaded holder, or None if the first holder's process has the task `without`.
+    """The least loaded holder whose process does not have the task `without`, None if there is
+    none.
 
     A later holder wins only if both its process and itself have a lower load.
     """
-    first = best = holders[0]
-    load, count = best.process.load, best.process.counts[best.member_id]
-    for holder in holders[1:]:
+    best: _Holder | None = None
+    load = count = 0.0
+    for holder in holders:
         process = holder.process
-        if process.load >= load or (without is not None and process.has(without)):
+        if without is not None and process.has(without):
             continue
-        if process.counts[holder.member_id] < count:
-            load, count = process.load, process.counts[holder.member_id]
-            best = holder
-    return None if without is not None and first.process.has(without) else best
+        own_count = process.counts[holder.member_id]
+        if best is None or (process.load < load and own_count < count):
+            best, load, count = holder, process.load, own_count
+    return best
 
 
 def _each(tasks: Tasks) -> Iterable[Task]:

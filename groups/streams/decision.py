@@ -8,15 +8,34 @@ from typing import NamedTuple
 
 from kwire.codecs.messages.coordinator.streams_group_metadata import LastAssignmentConfig
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-from kwire.groups.assigned.decision import AssignedDecision
+from kwire.groups.assigned.static_members import StaticDecision
 from kwire.groups.assigned.target import MemberTarget
 from kwire.groups.streams import target
 from kwire.groups.streams.configuring import ConfiguredTopology, InternalTopic, TopologyCache
-from kwire.groups.streams.group import SessionOf, StreamsGroup, StreamsSession
+from kwire.groups.streams.group import NO_EPOCH, SessionOf, StreamsGroup, StreamsSession
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.records import ROLES
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets
 from kwire.groups.surroundings import StreamsSettings
+
+
+class DescriptionEpochs(NamedTuple):
+    """The epochs of a group's topology, and of the descriptions that the plug-in has and refused.
+
+    -1: none.
+    """
+
+    topology: int = NO_EPOCH
+    stored: int = NO_EPOCH
+    failed: int = NO_EPOCH
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the plug-in may get the description of the present topology."""
+        return self.topology >= 0 and self.topology not in (self.stored, self.failed)
+
+
+NO_DESCRIPTIONS = DescriptionEpochs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,7 @@ class StreamsHeartbeatReply:
 
     response: StreamsGroupHeartbeatResponse
     to_create: Mapping[str, InternalTopic] = field(default_factory=dict)
+    described: DescriptionEpochs = NO_DESCRIPTIONS
 
 
 class StreamsPlan(NamedTuple):
@@ -34,8 +54,10 @@ class StreamsPlan(NamedTuple):
     configs: Mapping[str, str]
 
 
-class StreamsDecision(AssignedDecision[StreamsGroup, StreamsMember, TaskSets]):
+class StreamsDecision(StaticDecision[StreamsMember, TaskSets]):
     """It collects records and timers, and changes nothing."""
+
+    group: StreamsGroup
 
     NOUN = "streams group"
     ROLES = ROLES
@@ -67,14 +89,38 @@ class StreamsDecision(AssignedDecision[StreamsGroup, StreamsMember, TaskSets]):
         self, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]
     ) -> int:
         """Begin the group's next epoch.  Returns it."""
-        listed = [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())]
-        return self.next_epoch(metadata_hash, validated_topology_epoch, listed)
+        group = self.group
+        return self.next_epoch(
+            metadata_hash,
+            validated_topology_epoch,
+            _listed(configs),
+            group.stored_description_epoch,
+            group.failed_description_epoch,
+        )
+
+    def note_description(self, *, stored: int | None = None, failed: int | None = None) -> None:
+        """Note in the log the topology epoch whose description the plug-in has or refused.
+
+        None leaves an epoch as it is.  The group stays in its epoch.
+        """
+        group = self.group
+        self.append(
+            self.epoch_record(
+                group.epoch,
+                group.metadata_hash,
+                group.validated_topology_epoch,
+                _listed(group.assignment_configs),
+                group.stored_description_epoch if stored is None else stored,
+                group.failed_description_epoch if failed is None else failed,
+            )
+        )
 
     # -- the target assignment
 
     def assign(self, members: Mapping[str, StreamsMember]) -> Mapping[str, TaskSets]:
         plan = self.plan
-        return target.compute(self.group, members.values(), plan.configured, plan.configs)
+        offsets = self.group.session.task_offsets
+        return target.compute(members.values(), plan.configured, plan.configs, offsets)
 
     @staticmethod
     def is_unchanged(before: TaskSets | None, after: TaskSets) -> bool:
@@ -85,3 +131,8 @@ class StreamsDecision(AssignedDecision[StreamsGroup, StreamsMember, TaskSets]):
     def no_target(self) -> MemberTarget[TaskSets]:
         """An empty target, while the first assignment is delayed."""
         return MemberTarget(self.group.target_epoch, NO_TASKS)
+
+
+def _listed(configs: Mapping[str, str]) -> list[LastAssignmentConfig]:
+    """The settings of an assignment as a record has them, sorted by name."""
+    return [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())]

@@ -17,12 +17,15 @@ from kwire.groups.streams.member import StreamsMember
 def partitions_by_endpoint(
     members: Iterable[StreamsMember], configured: ConfiguredTopology, image: ClusterImage
 ) -> list[EndpointToPartitions]:
-    """The partitions of each member that has an endpoint."""
+    """The partitions of each member that has an endpoint.
+
+    Members of one process have the same endpoint, and an entry each.
+    """
     return [
         EndpointToPartitions(
             Endpoint(*member.endpoint),
             _partitions(member.assigned.active, configured, image),
-            _partitions(member.assigned.standby, configured, image),
+            _partitions(member.assigned.followed, configured, image),
         )
         for member in members
         if member.endpoint is not None
@@ -34,14 +37,15 @@ def _partitions(
 ) -> list[TopicPartition]:
     """The partitions of the topics that the tasks read.
 
-    As in Apache Kafka, a topic with N partitions gets at most the first N numbers of the tasks.
+    A topic has none of the tasks whose number it has no partition for.
     """
     partitions = []
     for subtopology_id in sorted(tasks):
         subtopology = configured.subtopologies.get(subtopology_id)
-        numbers = sorted(tasks[subtopology_id])
         for name in () if subtopology is None else sorted(subtopology.sources):
             topic = image.topics.get(name)
-            if topic is not None:
-                partitions.append(TopicPartition(name, numbers[: len(topic.partitions)]))
+            count = 0 if topic is None else len(topic.partitions)
+            numbers = sorted(number for number in tasks[subtopology_id] if number < count)
+            if numbers:
+                partitions.append(TopicPartition(name, numbers))
     return partitions

@@ -15,14 +15,18 @@ from kwire.codecs.messages.coordinator.streams_group_metadata import StreamsGrou
 from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
     StreamsGroupTargetAssignmentMemberValue,
 )
-from kwire.groups.assigned.committing import CommitPartition, CommittingGroup
+from kwire.groups.assigned.committing import CommitPartition
+from kwire.groups.assigned.static_members import StaticGroup
 from kwire.groups.group import Group
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.records import TopologyRecord
-from kwire.groups.streams.tasks import NO_TASKS, TaskSets, tasks_of
+from kwire.groups.streams.tasks import NO_TASKS, TaskOffsets, TaskSets, tasks_of
 from kwire.groups.streams.topology import Topology
 
 STREAMS_TYPE = "streams"
+NO_EPOCH = -1
+UNCERTAIN_EPOCH = -2
+"""The plug-in may have a description: it was called, and the outcome is not in the log yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class StreamsSession:
     """Id of the member that requested the shutdown of the application."""
     is_configured: bool = False
     """Whether the topology had no problem at the last heartbeat."""
+    task_offsets: Mapping[str, TaskOffsets] = field(default_factory=dict)
+    """Member id -> the offsets that it reported last."""
 
 
 class SessionOf(NamedTuple):
@@ -49,6 +55,8 @@ class SessionOf(NamedTuple):
         """Set the group's session.  A shutdown request ends when the last member has left."""
         group, session = groups.get(self.group_id), self.session
         if isinstance(group, StreamsGroup):
+            known = {m: each for m, each in session.task_offsets.items() if m in group.members}
+            session = replace(session, task_offsets=known)
             group.session = session if group.members else replace(session, shutdown_by=None)
 
 
@@ -57,17 +65,21 @@ Owners = dict[tuple[str, int], set[str]]
 
 
 @dataclass(slots=True)
-class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
+class StreamsGroup(StaticGroup[StreamsMember, TaskSets]):
     """See the module."""
 
-    validated_topology_epoch: int = 0
+    validated_topology_epoch: int = NO_EPOCH
     """Epoch of the topology that has no problem with its topics; -1: none."""
+    stored_description_epoch: int = NO_EPOCH
+    """Epoch of the topology whose description the plug-in has; -1: none, -2: perhaps one."""
+    failed_description_epoch: int = NO_EPOCH
+    """Epoch of the topology whose description the plug-in refused for good; -1: none."""
     assignment_configs: Mapping[str, str] = field(default_factory=dict)
     """The settings of the last assignment."""
     topology: Topology | None = None
     active_owners: Owners = field(default_factory=dict)
-    followers: Owners = field(default_factory=dict)
-    """Owners of standby and warm-up tasks."""
+    standby_owners: Owners = field(default_factory=dict)
+    warmup_owners: Owners = field(default_factory=dict)
     session: StreamsSession = StreamsSession()
 
     type_name: ClassVar[str] = STREAMS_TYPE
@@ -77,11 +89,14 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
     # -- changes by records
 
     def index(self, member: StreamsMember) -> None:
+        """Note the member's tasks and its instance id."""
+        StaticGroup.index(self, member)
         for owners, task in self._places(member):
             owners.setdefault(task, set()).add(member.member_id)
 
     def unindex(self, member: StreamsMember) -> None:
-        """Remove the member from the owners of its tasks."""
+        """Remove the member from the owners of its tasks, and its instance id."""
+        StaticGroup.unindex(self, member)
         for owners, task in self._places(member):
             held_by = owners.get(task)
             if held_by is not None:
@@ -91,7 +106,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
 
     def remove(self, member_id: str) -> None:
         """Remove a member; the last one ends a shutdown that was requested."""
-        CommittingGroup.remove(self, member_id)
+        StaticGroup.remove(self, member_id)
+        if member_id in self.session.task_offsets:
+            left = {m: each for m, each in self.session.task_offsets.items() if m != member_id}
+            self.session = replace(self.session, task_offsets=left)
         if not self.members:
             self.session = replace(self.session, shutdown_by=None)
 
@@ -100,16 +118,18 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
         for held in (member.assigned, member.revoking):
             for owners, tasks in (
                 (self.active_owners, held.active),
-                (self.followers, held.standby),
-                (self.followers, held.warmup),
+                (self.standby_owners, held.standby),
+                (self.warmup_owners, held.warmup),
             ):
                 for subtopology, partitions in tasks.items():
                     for partition in partitions:
                         yield owners, (subtopology, partition)
 
     def follow_epoch(self, value: StreamsGroupMetadataValue) -> None:
-        CommittingGroup.follow_epoch(self, value)
+        StaticGroup.follow_epoch(self, value)
         self.validated_topology_epoch = value.validated_topology_epoch
+        self.stored_description_epoch = value.stored_description_topology_epoch
+        self.failed_description_epoch = value.failed_description_topology_epoch
         configs = value.last_assignment_configs or ()
         self.assignment_configs = {config.key: config.value for config in configs}
 
@@ -130,14 +150,28 @@ class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
         """Id of the process in which the task is active, or None."""
         return next(iter(self._processes(self.active_owners, task)), None)
 
-    def following_processes(self, task: tuple[str, int]) -> set[str]:
-        """Ids of the processes that have the task as a standby or a warm-up."""
-        return self._processes(self.followers, task)
+    def standby_processes(self, task: tuple[str, int]) -> set[str]:
+        """Ids of the processes that have the task as a standby."""
+        return self._processes(self.standby_owners, task)
+
+    def warmup_processes(self, task: tuple[str, int]) -> set[str]:
+        """Ids of the processes that have the task as a warm-up."""
+        return self._processes(self.warmup_owners, task)
 
     def _processes(self, owners: Owners, task: tuple[str, int]) -> set[str]:
         return {self.members[member_id].process_id for member_id in owners.get(task, ())}
 
     # -- the topology
+
+    @property
+    def has_description(self) -> bool:
+        """Whether the plug-in has, or may have, a description of a topology of the group."""
+        return self.stored_description_epoch != NO_EPOCH
+
+    @property
+    def topology_epoch(self) -> int:
+        """The epoch of the group's topology; -1 without one."""
+        return NO_EPOCH if self.topology is None else self.topology.epoch
 
     @property
     def is_ready(self) -> bool:

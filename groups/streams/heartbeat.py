@@ -20,31 +20,46 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     TaskIds,
+    TaskOffset,
 )
-from kwire.groups.assigned.heartbeat import AssignedHeartbeat, HeartbeatCaller
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.assigned.member import JOIN_EPOCH
+from kwire.groups.assigned.static_members import StaticHeartbeat
 from kwire.groups.assigned.target import MemberTarget
 from kwire.groups.streams.configuring import ConfiguredTopology, StatusCode
-from kwire.groups.streams.decision import StreamsDecision, StreamsHeartbeatReply, StreamsPlan
+from kwire.groups.streams.decision import (
+    DescriptionEpochs,
+    StreamsDecision,
+    StreamsHeartbeatReply,
+    StreamsPlan,
+)
 from kwire.groups.streams.endpoints import partitions_by_endpoint
 from kwire.groups.streams.group import StreamsGroup, StreamsSession
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.reconciliation import StreamsReconciliation
-from kwire.groups.streams.target import STANDBY_REPLICAS
-from kwire.groups.streams.tasks import TaskSets, listed, tasks_of
+from kwire.groups.streams.target import STANDBY_REPLICAS, TAGS
+from kwire.groups.streams.tasks import (
+    NO_OFFSETS,
+    TaskOffsets,
+    TaskSets,
+    TaskSums,
+    listed,
+    tasks_of,
+)
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.streams.topology import InvalidTopology, Topology, topology_of
 
+TAGS_SINCE = 1
+"""The version of StreamsGroupHeartbeat since which clients know MISSING_CLIENT_TAGS."""
 NO_TOPOLOGY_EPOCH = -1
 """Validated topology epoch of a group whose topology has a problem."""
 
 
-class StreamsHeartbeat(
-    AssignedHeartbeat[StreamsDecision, StreamsGroupHeartbeatRequest, StreamsMember]
-):
+class StreamsHeartbeat(StaticHeartbeat[StreamsGroupHeartbeatRequest, StreamsMember]):
     """The decision about one heartbeat of a member that does not leave."""
 
     group: StreamsGroup
+    decision: StreamsDecision
 
     def __init__(
         self,
@@ -82,10 +97,12 @@ class StreamsHeartbeat(
 
     def decide(self) -> StreamsHeartbeatReply:
         """Return the response, and the internal topics to create after it.  Raises Refusal."""
-        if self.request.member_epoch == JOIN_EPOCH:  # a member that rejoins counts as a new one
-            self.check_room(self.decision.limits.group_streams_max_size, member_id=None)
+        request = self.request
+        known = request.instance_id in self.group.static_members
+        if request.member_epoch == JOIN_EPOCH and not known:
+            self.check_room(self.decision.limits.group_streams_max_size, request.member_id)
         try:
-            return self._beat(self.find_or_create())
+            return self._beat(self.find_or_create_any(request.instance_id))
         except InvalidTopology as invalid:
             raise Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(invalid)) from None
 
@@ -104,7 +121,8 @@ class StreamsHeartbeat(
         configured = decision.configurations.of_group(group_id, topology, image)
         if configured.is_ready:
             self._check_tasks(configured)
-        epoch = self._epoch(topology, configured, begin=updated != member)
+        self._note_task_offsets()
+        epoch = self._epoch(topology, configured, begin=self._moves_tasks(member, updated))
         reconciled = self._reconcile(updated, self._target(updated, epoch))
         decision.expect_heartbeat(updated)
         response = self._response(member, reconciled, configured)
@@ -113,7 +131,10 @@ class StreamsHeartbeat(
         else:
             session = replace(self._session, is_configured=configured.is_ready)
         decision.set_session(session)
-        return StreamsHeartbeatReply(response, configured.to_create)
+        group = self.group
+        stored, failed = group.stored_description_epoch, group.failed_description_epoch
+        described = DescriptionEpochs(topology.epoch, stored, failed)
+        return StreamsHeartbeatReply(response, configured.to_create, described)
 
     def _topology(self) -> Topology:
         """The group's topology, which the first member that joins sets."""
@@ -150,18 +171,45 @@ class StreamsHeartbeat(
                     raise Refusal(ErrorCode.INVALID_REQUEST, detail)
                 _check_partitions(subtopology_id, partitions, subtopology.task_count)
 
+    def _note_task_offsets(self) -> None:
+        """Remember the offsets that the request reports; what it leaves out stays.
+
+        Raises Refusal.
+        """
+        request, known = self.request, self._session.task_offsets
+        if request.task_offsets is None and request.task_end_offsets is None:
+            return
+        before = known.get(request.member_id, NO_OFFSETS)
+        reported = TaskOffsets(
+            _sums(request.task_offsets, before.offsets),
+            _sums(request.task_end_offsets, before.end_offsets),
+        )
+        by_member = {**known, request.member_id: reported}
+        self._session = replace(self._session, task_offsets=by_member)
+
     # -- the group
+
+    def _moves_tasks(self, member: StreamsMember, updated: StreamsMember) -> bool:
+        """Whether the member's new metadata begins an epoch.
+
+        A static member that comes back has a new id, which alone moves no task.
+        """
+        if self.request.instance_id is None:
+            return updated != member
+        return updated.what_moves_tasks != member.what_moves_tasks
 
     def _epoch(self, topology: Topology, configured: ConfiguredTopology, *, begin: bool) -> int:
         """Return the group's epoch after the heartbeat.
 
-        The next epoch begins if the member, the topics, the topology or the number of standbys
-        changed. The first member also starts the delay of the first assignment.
+        The next epoch begins if the member, the topics, the topology or the settings of the
+        assignment changed.  The first member also starts the delay of the first assignment.
         """
         group, decision = self.group, self.decision
         metadata_hash = decision.metadata_hash(topology.required_topics)
         validated = topology.epoch if configured.is_ready else NO_TOPOLOGY_EPOCH
         configs = {STANDBY_REPLICAS: str(decision.settings.num_standby_replicas)}
+        if decision.settings.rack_aware_assignment_tags:
+            configs[TAGS] = ",".join(decision.settings.rack_aware_assignment_tags)
         decision.plan = StreamsPlan(configured, configs)
         new = metadata_hash, validated, configs
         last = group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
@@ -216,28 +264,34 @@ class StreamsHeartbeat(
         self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology
     ) -> StreamsGroupHeartbeatResponse:
         """Return the response; it has the tasks if the member joins or its tasks have changed."""
+        settings = self.decision.settings
         response = StreamsGroupHeartbeatResponse(
             member_id=now.member_id,
             member_epoch=now.epoch,
-            heartbeat_interval_ms=self.decision.settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            task_offset_interval_ms=settings.task_offset_interval_ms,
+            acceptable_recovery_lag=settings.acceptable_recovery_lag,
             status=self._statuses,
         )
-        if self.request.member_epoch == JOIN_EPOCH or before.assigned != now.assigned:
+        has_other_tasks = before.assigned != now.assigned
+        if self.request.member_epoch == JOIN_EPOCH or has_other_tasks:
             self._add_tasks(response, now)
+        if before.endpoint != now.endpoint or (has_other_tasks and now.endpoint is not None):
+            endpoint_epoch = self._session.endpoint_epoch + 1
+            self._session = replace(self._session, endpoint_epoch=endpoint_epoch)
         self._add_endpoints(response, now, configured)
         if configured.problem is not None:
             self._add_status(*configured.problem)
         self._report_shutdown()
+        self._report_missing_tags(now)
         return response
 
     def _add_tasks(self, response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
         """Add the member's tasks to the response: for a member that joins or has other tasks."""
-        assigned, session = member.assigned, self._session
+        assigned = member.assigned
         response.active_tasks = listed(assigned.active, TaskIds, told=True)
         response.standby_tasks = listed(assigned.standby, TaskIds, told=True)
         response.warmup_tasks = listed(assigned.warmup, TaskIds, told=True)
-        if member.endpoint is not None:
-            self._session = replace(session, endpoint_epoch=session.endpoint_epoch + 1)
 
     def _add_endpoints(
         self,
@@ -252,7 +306,8 @@ class StreamsHeartbeat(
         epoch = self._session.endpoint_epoch
         if epoch != self.request.endpoint_information_epoch:
             image = self.decision.surroundings.image
-            others = {k: v for k, v in self.group.members.items() if k != member.member_id}
+            gone = member.member_id, self.decision.replaced
+            others = {k: v for k, v in self.group.members.items() if k not in gone}
             members = (*others.values(), member)
             response.partitions_by_user_endpoint = partitions_by_endpoint(
                 members, configured, image
@@ -271,6 +326,38 @@ class StreamsHeartbeat(
                 f"Streams group member {who} encountered a fatal error and requested a shutdown "
                 "for the entire application.",
             )
+
+    def _report_missing_tags(self, member: StreamsMember) -> None:
+        """Add a status if the member lacks client tags that the group is to be spread over.
+
+        Clients know this status since version 1.
+        """
+        wanted = self.decision.settings.rack_aware_assignment_tags
+        missing = [tag for tag in wanted if tag not in member.client_tags]
+        if missing and self.caller.api_version >= TAGS_SINCE:
+            self._add_status(
+                StatusCode.MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: "
+                f"[{', '.join(missing)}]. Configure them via 'client.tag.<tagKey>' in your Streams "
+                "config.",
+            )
+
+
+def _sums(reported: Iterable[TaskOffset] | None, unchanged: TaskSums) -> TaskSums:
+    """The reported offsets by task.  Raises Refusal if a task has two."""
+    if reported is None:
+        return unchanged
+    sums: dict[str, dict[int, int]] = {}
+    for task in reported:
+        of_subtopology = sums.setdefault(task.subtopology_id, {})
+        if task.partition in of_subtopology:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "Task offsets contain a duplicate entry for subtopology "
+                f"{task.subtopology_id} and partition {task.partition}.",
+            )
+        of_subtopology[task.partition] = task.offset
+    return sums
 
 
 def _check_partitions(subtopology: str, partitions: Iterable[int], task_count: int) -> None:

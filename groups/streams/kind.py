@@ -13,17 +13,31 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.heartbeat import unknown_member
 from kwire.groups.assigned.kind import AssignedKind
+from kwire.groups.assigned.member import LEAVE_FOR_A_WHILE_EPOCH
+from kwire.groups.assigned.static_members import static_member
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import group_tombstone
-from kwire.groups.effects import GroupEffects
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.group import Group
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.streams import describing
 from kwire.groups.streams.configuring import ConfiguredTopology, TopologyCache
-from kwire.groups.streams.decision import StreamsDecision, StreamsHeartbeatReply, StreamsPlan
-from kwire.groups.streams.group import STREAMS_TYPE, StreamsGroup
+from kwire.groups.streams.decision import (
+    NO_DESCRIPTIONS,
+    DescriptionEpochs,
+    StreamsDecision,
+    StreamsHeartbeatReply,
+    StreamsPlan,
+)
+from kwire.groups.streams.group import (
+    NO_EPOCH,
+    STREAMS_TYPE,
+    UNCERTAIN_EPOCH,
+    StreamsGroup,
+)
 from kwire.groups.streams.heartbeat import StreamsHeartbeat
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.records import RECORDS, ROLES, TopologyRecord
@@ -54,8 +68,16 @@ class StreamsKind(
         return decision
 
     def leave(self, decision: StreamsDecision, request: StreamsGroupHeartbeatRequest) -> object:
-        """Decide a heartbeat of a member that leaves; it may request a shutdown of all members."""
+        """Decide a heartbeat of a member that leaves, for a while if it is static and says so.
+
+        It may request a shutdown of all members.
+        """
         session = decision.group.session
+        if request.instance_id is not None:
+            member = static_member(decision.group, request.instance_id, request.member_id)
+            if request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH:
+                decision.leave_for_a_while(member)
+                return self.reply(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.shutdown_application and session.shutdown_by is None:
             decision.set_session(replace(session, shutdown_by=request.member_id))
         return super().leave(decision, request)
@@ -95,7 +117,8 @@ class StreamsKind(
         except Refusal as refusal:
             return DescribedGroup(refusal.error, refusal.message, group_id)
         configured = self._configured(group) if group.session.is_configured else None
-        return describing.described(group, configured)
+        assignor_name = self._surroundings.streams_settings(group_id).assignor_name
+        return describing.described(group, configured, assignor_name)
 
     def _configured(self, group: StreamsGroup) -> ConfiguredTopology | None:
         """The group's configured topology, or None if it is invalid with the current topics."""
@@ -106,6 +129,80 @@ class StreamsKind(
             return self._configurations.of_group(group.group_id, group.topology, image)
         except InvalidTopology:
             return None
+
+    # -- descriptions of topologies, which a plug-in of the broker stores (KIP-1331)
+
+    def description_epochs(self, group_id: str) -> DescriptionEpochs:
+        """The epochs of the group's descriptions; all -1 if there is no such group."""
+        group = self.find(group_id)
+        if group is None:
+            return NO_DESCRIPTIONS
+        stored, failed = group.stored_description_epoch, group.failed_description_epoch
+        return DescriptionEpochs(group.topology_epoch, stored, failed)
+
+    def check_description(self, group_id: str, member_id: str, epoch: int) -> Refusal | None:
+        """The refusal of a description that a member sends for a topology epoch, else None."""
+        try:
+            group = self.existing(group_id)
+            if member_id not in group.members:
+                raise unknown_member(group, member_id)
+        except Refusal as refusal:
+            return refusal
+        if epoch == group.topology_epoch:
+            return None
+        message = (
+            f"Topology epoch {epoch} does not match the group's current topology epoch "
+            f"{group.topology_epoch}."
+        )
+        return Refusal(ErrorCode.INVALID_REQUEST, message)
+
+    def expect_description_call(
+        self, group_id: str, ticket: Ticket, now_ms: int, *, to_delete: bool
+    ) -> GroupEffects:
+        """Note that the plug-in is called next: until its answer, what it has is not known.
+
+        The reply is whether it may be called.  To delete, the group must have no members, and
+        perhaps a description.
+        """
+        group = self.find(group_id)
+        if group is None or (to_delete and (group.members or not group.has_description)):
+            return GroupEffects.reply(ticket, False)
+        decision = self.decision(group, now_ms)
+        if group.stored_description_epoch != UNCERTAIN_EPOCH:
+            decision.note_description(stored=UNCERTAIN_EPOCH)
+        decision.reply(ticket, True)
+        return decision.effects
+
+    def description_answered(
+        self, group_id: str, epoch: int, ticket: Ticket, now_ms: int, *, stored: bool
+    ) -> GroupEffects:
+        """Note that the plug-in stored the description of a topology epoch, or refused it for good.
+
+        The reply is NONE, or the error.
+        """
+        group = self.find(group_id)
+        if group is None:
+            return GroupEffects.reply(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
+        decision = self.decision(group, now_ms)
+        if not stored:
+            decision.note_description(failed=max(group.failed_description_epoch, epoch))
+        elif group.has_description:
+            decision.note_description(stored=max(group.stored_description_epoch, epoch))
+        else:  # it was deleted in the meantime, before or after the plug-in stored this one
+            decision.note_description(stored=UNCERTAIN_EPOCH)
+        decision.reply(ticket, ErrorCode.NONE)
+        return decision.effects
+
+    def description_deleted(self, group_id: str, ticket: Ticket, now_ms: int) -> GroupEffects:
+        """Note that the plug-in has deleted the group's description.  The reply is NONE."""
+        group = self.find(group_id)
+        if group is None or not group.has_description:
+            return GroupEffects.reply(ticket, ErrorCode.NONE)
+        decision = self.decision(group, now_ms)
+        was_expected = group.stored_description_epoch == UNCERTAIN_EPOCH
+        decision.note_description(stored=NO_EPOCH if was_expected else UNCERTAIN_EPOCH)
+        decision.reply(ticket, ErrorCode.NONE)
+        return decision.effects
 
     # -- the delay of the first assignment
 

@@ -19,6 +19,7 @@ from kwire.codecs.messages.coordinator.streams_group_member_metadata import (
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.assigned.member import (
+    JOIN_EPOCH,
     NO_REBALANCE_TIMEOUT,
     AssignedMember,
     given,
@@ -62,16 +63,31 @@ class StreamsMember(AssignedMember[HeldTasks]):
         epoch = self.assigned.active.get(subtopology, {}).get(partition)
         return self.revoking.active.get(subtopology, {}).get(partition) if epoch is None else epoch
 
+    @property
+    def assigned_in_no_epoch(self) -> HeldTasks:
+        active = {name: dict.fromkeys(these, 0) for name, these in self.assigned.active.items()}
+        return replace(self.assigned, active=active)
+
+    @property
+    def what_moves_tasks(self) -> tuple[object, ...]:
+        """The metadata of which a change begins an epoch, also if a static member comes back."""
+        return self.topology_epoch, self.rack_id, self.client_tags, self.process_id
+
     # -- metadata
 
     def updated_by(
         self, request: StreamsGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> StreamsMember:
-        """The member after a heartbeat: fields that the request leaves out stay unchanged."""
+        """The member after a heartbeat: fields that the request leaves out stay unchanged.
+
+        A join without an endpoint removes it.
+        """
+        kept = None if request.member_epoch == JOIN_EPOCH else self.endpoint
         timeout_ms, topology = request.rebalance_timeout_ms, request.topology
         endpoint, tags = request.user_endpoint, request.client_tags
         return replace(
             self,
+            instance_id=given(request.instance_id, self.instance_id),
             rack_id=given(request.rack_id, self.rack_id),
             client_id=caller.client_id,
             client_host=caller.client_host,
@@ -80,9 +96,7 @@ class StreamsMember(AssignedMember[HeldTasks]):
             else timeout_ms,
             topology_epoch=self.topology_epoch if topology is None else topology.epoch,
             process_id=given(request.process_id, self.process_id),
-            endpoint=self.endpoint
-            if endpoint is None
-            else StreamsEndpoint(endpoint.host, endpoint.port),
+            endpoint=kept if endpoint is None else StreamsEndpoint(endpoint.host, endpoint.port),
             client_tags=self.client_tags if tags is None else {tag.key: tag.value for tag in tags},
         )
 

@@ -1,16 +1,23 @@
 """Reconciliation of a streams group's member (kwire.groups.assigned.reconciliation).
 
-An active task is free if it is not active anywhere.  In addition, a process that has a task in any
-role cannot get it in another role, because all roles use the same state directory.
+An active task is free if it is not active anywhere.  In addition, a process of which another member
+has a task in any role cannot get it in another role, because all roles use the same state
+directory.  One member changes the role of its own task at once; as a standby or a warm-up that
+becomes active it keeps the task until it may have it as active.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kwire.groups.assigned.member import MemberState
-from kwire.groups.assigned.reconciliation import NextStep, Reconciliation, difference
+from kwire.groups.assigned.reconciliation import (
+    NextStep,
+    Reconciliation,
+    TargetDifference,
+    difference,
+)
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.tasks import HeldTasks, Task, Tasks, TaskSets, TasksSince
@@ -28,19 +35,44 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         """Return the next step towards the target, for the tasks of all three roles."""
         assigned, target, epoch = self.member.assigned, self.target.assignment, self.target.epoch
         active = difference(assigned.active, target.active, epoch, self._is_active_unreleased)
-        standby, warmup = (
-            difference(_since(tasks), goal, epoch, self._is_unreleased)
-            for tasks, goal in (
-                (assigned.standby, target.standby),
-                (assigned.warmup, target.warmup),
-            )
+        standby = difference(
+            _since(assigned.standby), target.standby, epoch, self._is_standby_unreleased
         )
+        warmup = difference(
+            _since(assigned.warmup), target.warmup, epoch, self._is_warmup_unreleased
+        )
+        _convert(assigned.active, standby, from_role=None)
+        _convert(assigned.standby, warmup, from_role=standby)
+        _convert(assigned.warmup, standby, from_role=warmup)
+        promoted = (
+            (standby, self._promoted(assigned.standby)),
+            (warmup, self._promoted(assigned.warmup)),
+        )
+        for role, tasks in promoted:
+            for task in tasks:
+                _drop(role.revoked, task)
+        revoked = HeldTasks(active.revoked, _sets(standby.revoked), _sets(warmup.revoked))
+        waits = bool(revoked) and self.owns_any(revoked)
+        for role, tasks in promoted:
+            for subtopology, partition in tasks:
+                if waits or partition not in active.added.get(subtopology, ()):
+                    role.kept.setdefault(subtopology, {})[partition] = 0
         return NextStep(
             HeldTasks(active.kept, _sets(standby.kept), _sets(warmup.kept)),
-            HeldTasks(active.revoked, _sets(standby.revoked), _sets(warmup.revoked)),
+            revoked,
             HeldTasks(active.given, _sets(standby.given), _sets(warmup.given)),
             active.is_waiting or standby.is_waiting or warmup.is_waiting,
         )
+
+    def _promoted(self, tasks: Tasks) -> list[Task]:
+        """The tasks that the member has in another role and that are to become active in it."""
+        goal = self.target.assignment.active
+        return [
+            (subtopology, partition)
+            for subtopology, these in tasks.items()
+            for partition in these
+            if partition in goal.get(subtopology, ())
+        ]
 
     def owns_any(self, revoked: HeldTasks) -> bool:
         return self.owned is None or revoked.has_any(self.owned)
@@ -55,20 +87,69 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         return self.member.epoch + (self.member.state is MemberState.UNREVOKED)
 
     def _is_active_unreleased(self, task: Task) -> bool:
-        """Return whether the member cannot get the active task yet.
+        """Whether the task is active elsewhere, or another member of the process follows it."""
+        return (
+            self.group.active_process(task) is not None
+            or self._is_others_standby(task)
+            or self._is_others_warmup(task)
+        )
 
-        It is active elsewhere, or the member's own process still has it in another role.
-        """
-        if self.group.active_process(task) is not None:
-            return True
-        return self.member.process_id in self.group.following_processes(task)
-
-    def _is_unreleased(self, task: Task) -> bool:
-        """Return whether the member's process still has the task, in any role."""
+    def _is_standby_unreleased(self, task: Task) -> bool:
+        """Whether the member's process still has the task as a standby, or another member of it
+        has it in another role."""
         process_id = self.member.process_id
-        if self.group.active_process(task) == process_id:
-            return True
-        return process_id in self.group.following_processes(task)
+        own = task[1] in self.member.assigned.active.get(task[0], ())
+        return (
+            (self.group.active_process(task) == process_id and not own)
+            or process_id in self.group.standby_processes(task)
+            or self._is_others_warmup(task)
+        )
+
+    def _is_warmup_unreleased(self, task: Task) -> bool:
+        """Whether the member's process still has the task as active or as a warm-up, or another
+        member of it has it as a standby."""
+        process_id = self.member.process_id
+        return (
+            self.group.active_process(task) == process_id
+            or self._is_others_standby(task)
+            or process_id in self.group.warmup_processes(task)
+        )
+
+    def _is_others_standby(self, task: Task) -> bool:
+        """Whether a member of the process has the task as a standby, and this member has not."""
+        own = task[1] in self.member.assigned.standby.get(task[0], ())
+        return not own and self.member.process_id in self.group.standby_processes(task)
+
+    def _is_others_warmup(self, task: Task) -> bool:
+        """Whether a member of the process has the task as a warm-up, and this member has not."""
+        own = task[1] in self.member.assigned.warmup.get(task[0], ())
+        return not own and self.member.process_id in self.group.warmup_processes(task)
+
+
+def _convert(
+    held: Mapping[str, Iterable[int]],
+    into: TargetDifference[str],
+    from_role: TargetDifference[str] | None,
+) -> None:
+    """Let the member keep tasks that it has and is to get in another role.
+
+    `from_role` does not give them up then; None for active tasks, which the member gives up first.
+    """
+    for subtopology, partitions in held.items():
+        for partition in partitions:
+            if partition in into.added.get(subtopology, ()):
+                _drop(into.added, (subtopology, partition))
+                into.kept.setdefault(subtopology, {})[partition] = 0
+                if from_role is not None:
+                    _drop(from_role.revoked, (subtopology, partition))
+
+
+def _drop(tasks: dict[str, dict[int, int]], task: Task) -> None:
+    """Remove a task, if it is there; no subtopology is left without tasks."""
+    partitions = tasks.get(task[0], {})
+    partitions.pop(task[1], None)
+    if not partitions:
+        tasks.pop(task[0], None)
 
 
 def _since(tasks: Tasks) -> TasksSince:

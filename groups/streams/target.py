@@ -16,31 +16,36 @@ from kwire.groups.streams.assignor import (
     assign,
 )
 from kwire.groups.streams.configuring import ConfiguredTopology
-from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
-from kwire.groups.streams.tasks import NO_TASKS, TaskSets, listed
+from kwire.groups.streams.tasks import NO_OFFSETS, NO_TASKS, TaskOffsets, TaskSets, listed
 
 STANDBY_REPLICAS = "num.standby.replicas"
-"""The setting that affects the assignment, by its name in records."""
+TAGS = "rack.aware.assignment.tags"
+"""The settings that affect the assignment, by their names in records."""
 
 
 def compute(
-    group: StreamsGroup,
     members: Iterable[StreamsMember],
     configured: ConfiguredTopology,
     configs: Mapping[str, str],
+    offsets: Mapping[str, TaskOffsets],
 ) -> dict[str, TaskSets]:
     """The target of each member id, in the order in which Apache Kafka writes the records.
 
-    `members` are the members after the current request.  If the topology has a problem, all
-    targets are empty.
+    `members` are the members after the current request, `offsets` what they reported of their
+    tasks.  If the topology has a problem, all targets are empty.
     """
     by_id = {member.member_id: member for member in members}
     in_order = [by_id[member_id] for member_id in HashTable(string_hash, by_id)]
     if not configured.is_ready:
         return {member.member_id: NO_TASKS for member in in_order}
     specs = [
-        StreamsMemberSpec(member.member_id, member.process_id, group.target_of(member.member_id))
+        StreamsMemberSpec(
+            member.member_id,
+            member.process_id,
+            member.assigned.sets,
+            offsets.get(member.member_id, NO_OFFSETS).offsets,
+        )
         for member in in_order
     ]
     subtopologies = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from kwire.groups.java import HashTable, string_hash
 
@@ -52,6 +52,19 @@ class HeldTasks:
     def __bool__(self) -> bool:
         return bool(self.active or self.standby or self.warmup)
 
+    @property
+    def followed(self) -> Tasks:
+        """The standbys and the warm-ups together."""
+        names = {**self.standby, **self.warmup}
+        none: frozenset[int] = frozenset()
+        return {n: self.standby.get(n, none) | self.warmup.get(n, none) for n in names}
+
+    @property
+    def sets(self) -> TaskSets:
+        """The tasks without the epochs in which they were assigned."""
+        active = {name: frozenset(these) for name, these in self.active.items()}
+        return TaskSets(active, self.standby, self.warmup)
+
     def has_any(self, owned: TaskSets) -> bool:
         """Return whether one of the `owned` tasks is among these, in the same role."""
         pairs = (
@@ -84,6 +97,23 @@ NOTHING_HELD = HeldTasks()
 
 def tasks_of(listed: Iterable[TaskIds]) -> Tasks:
     return {each.subtopology_id: frozenset(each.partitions) for each in listed}
+
+
+TaskSums = Mapping[str, Mapping[int, int]]
+"""Subtopology id -> partition -> the sum of the offsets of the task's changelogs."""
+
+
+NO_SUMS: TaskSums = {}
+
+
+class TaskOffsets(NamedTuple):
+    """What a member reports of the state that it has on its disk, not only of its own tasks."""
+
+    offsets: TaskSums
+    end_offsets: TaskSums
+
+
+NO_OFFSETS = TaskOffsets(NO_SUMS, NO_SUMS)
 
 
 T = TypeVar("T")

@@ -58,14 +58,6 @@ def refused(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
     """The message about a field that no Apache Kafka release supports yet, else None."""
-    if request.instance_id is not None:
-        return "Static membership is not yet supported."
-    if request.task_offsets is not None:
-        return "TaskOffsets are not supported yet."
-    if request.task_end_offsets is not None:
-        return "TaskEndOffsets are not supported yet."
-    if request.warmup_tasks:
-        return "WarmupTasks are not supported yet."
     subtopologies = [] if request.topology is None else request.topology.subtopologies
     if any(each.source_topic_regex for each in subtopologies):
         return "Regular expressions for source topics are not supported yet."
@@ -77,6 +69,7 @@ def _empty(request: StreamsGroupHeartbeatRequest) -> str | None:
     fields = (
         ("MemberId", request.member_id),
         ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     )
     blank = (name for name, value in fields if value is not None and not value.strip())
@@ -89,7 +82,7 @@ def _of_epoch(request: StreamsGroupHeartbeatRequest) -> str | None:
     if epoch == JOIN_EPOCH:
         return _joining(request)
     if epoch == LEAVE_FOR_A_WHILE_EPOCH:
-        return "InstanceId can't be null."  # always: no member can have an instance id
+        return "InstanceId can't be null." if request.instance_id is None else None
     if epoch < LEAVE_FOR_A_WHILE_EPOCH:
         return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
     return None

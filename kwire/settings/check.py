@@ -23,7 +23,7 @@ from kwire.settings.definition import UpdateMode
 from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS, broker_defaults, topic_settings
 from kwire.settings.error import BrokenRule
-from kwire.settings.groups import group_settings
+from kwire.settings.groups import check_group_configs
 from kwire.settings.topic_settings import TopicSettings
 
 
@@ -61,7 +61,7 @@ def check_group(config: BrokerConfig, configs: Mapping[str, str]) -> None:
     """Raise Refusal unless a group of this broker can have these configs."""
     _refuse_unknown("group", configs, GroupResourceSettings.DEFINITIONS)
     try:
-        group_settings(config, configs)
+        check_group_configs(config, configs)
     except ConfigError as problem:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem
 

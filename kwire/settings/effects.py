@@ -45,8 +45,6 @@ PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")
 SASL: Final = not_served("SASL")
 SHARE_STATE_PRUNING: Final = not_served("pruning of the share state topic")
-STREAMS_ASSIGNORS: Final = not_served("assignors of streams groups")
-STREAMS_TAGS: Final = not_served("client tags of streams groups")
 TIERED_STORAGE: Final = not_served("tiered storage")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from kwire.settings.connection_limits import check_listener_limits, parse_overrides
 from kwire.settings.definitions.groups import GroupResourceSettings, GroupSettings
-from kwire.settings.error import BrokenRule, ConfigError
+from kwire.settings.error import BrokenRule, ConfigError, InvalidValue
 
 if TYPE_CHECKING:
     from kwire.settings.broker import BrokerConfig
     from kwire.settings.definition import Settings
 
 _MIB = 1024 * 1024
+STREAMS_TAGS = "group.streams.rack.aware.assignment.tags"
+STREAMS_ASSIGNORS = ("sticky",)
+"""The task assignors that `group.streams.assignors` may name."""
 
 
 def check_together(config: BrokerConfig) -> None:
@@ -22,6 +25,9 @@ def check_together(config: BrokerConfig) -> None:
         raise BrokenRule(sentence)
     for sentence in _broken_group_rules(config):
         raise ConfigError(sentence)
+    for name in config.group_streams_assignors:
+        if name not in STREAMS_ASSIGNORS:
+            raise InvalidValue("group.streams.assignors", name, "Class cannot be found")
     parse_overrides(config.max_connections_per_ip_overrides)
     check_listener_limits({**config.explicit, **config.dynamic})
 
@@ -47,6 +53,8 @@ def _broken_rules(config: BrokerConfig) -> Iterator[str]:
         )
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    if has_duplicates(config.explicit.get(STREAMS_TAGS, "")):
+        yield f"{STREAMS_TAGS} must not contain duplicate tag keys."
     if not 0 <= config.offsets_topic_compression_codec <= 4:
         yield f"Unknown compression type id: {config.offsets_topic_compression_codec}"
 
@@ -109,30 +117,27 @@ BOUNDED = {
 """The broker settings that are the lower and the upper bound of each bounded group config."""
 
 
-def broken_bounds(
-    config: BrokerConfig, settings: Settings, name: str, bounds: tuple[str | None, str | None]
-) -> Iterator[str]:
-    """Yield a message for each bound of `config` that the value of `name` in `settings`
-    violates.
-    """
-    low, high = bounds
-    if low is not None and number(settings, name) < number(config, low):
-        yield f"{name} must be greater than or equal to {low}"
-    if high is not None and number(settings, name) > number(config, high):
-        yield f"{name} must be less than or equal to {high}"
-
-
 def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
     """Yield Kafka's message for each broken rule about groups: bounds and heartbeats."""
     for name, (low, high) in BOUNDED.items():
         if low is not None and high is not None and number(config, low) > number(config, high):
             yield f"{high} must be greater than or equal to {low}"
-        yield from broken_bounds(config, config, f"group.{name}", (low, high))
+        default = f"group.{name}"
+        if low is not None and number(config, default) < number(config, low):
+            yield f"{default} must be greater than or equal to {low}"
+        if high is not None and number(config, default) > number(config, high):
+            yield f"{default} must be less than or equal to {high}"
     for kind in GROUP_KINDS:
         heartbeat = f"group.{kind}.heartbeat.interval.ms"
         session = f"group.{kind}.session.timeout.ms"
         if number(config, heartbeat) >= number(config, session):
             yield f"{heartbeat} must be less than {session}"
+
+
+def has_duplicates(names: str) -> bool:
+    """Whether the text of a list, which drops duplicates when it is parsed, names one twice."""
+    listed = [each.strip() for each in names.split(",")]
+    return len(set(listed)) < len(listed)
 
 
 def number(settings: Settings, name: str) -> int:

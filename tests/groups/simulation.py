@@ -212,7 +212,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         if isinstance(request, OffsetCommitRequest):
             effects = machine.commit_offsets(request, version, ticket, now_ms)
         else:
-            effects = machine.commit_transactional_offsets(request, ticket, now_ms)
+            effects = machine.commit_transactional_offsets(request, version, ticket, now_ms)
         self.carry_out(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:

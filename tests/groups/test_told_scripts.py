@@ -137,9 +137,10 @@ class Watched(GroupSimulation):
         return error
 
     def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - of any kind
-        if version >= TOPIC_IDS_SINCE and api in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
+        by_id = version >= TOPIC_IDS_SINCE and api in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
+        if by_id or api is ApiKey.TXN_OFFSET_COMMIT:  # the handler adds ids to older versions
             known = self.surroundings.image.topics
-            asked = request if api is ApiKey.OFFSET_COMMIT else request.groups[0]
+            asked = request.groups[0] if api is ApiKey.OFFSET_FETCH else request
             for topic in asked.topics or ():
                 topic.topic_id = known[topic.name].id if topic.name in known else ZERO_UUID
         super().send(name, api, version, request)

@@ -8,7 +8,7 @@ import pytest
 
 from kwire.log import LogConfig
 from kwire.settings import BrokerConfig, ConfigError, topic_log_config
-from kwire.settings.groups import group_settings
+from kwire.settings.groups import check_group_configs, effective_settings, group_settings
 from kwire.settings.topic_settings import TopicSettings
 
 
@@ -90,11 +90,85 @@ def test_conflicting_compaction_lags_raise_config_error() -> None:
     )
 
 
-def test_group_config_outside_the_brokers_bounds_raises_config_error() -> None:
+def test_group_has_the_brokers_setting_without_a_config_of_its_own() -> None:
     broker = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
     assert group_settings(broker, {}).consumer_session_timeout_ms == 50_000
-    for value, bound in (("1", "greater than or equal to group.consumer.min"), ("999999", "less")):
-        with pytest.raises(ConfigError, match=f"consumer.session.timeout.ms must be {bound}"):
-            group_settings(broker, {"consumer.session.timeout.ms": value})
-    with pytest.raises(ConfigError, match=r"streams\.num\.standby\.replicas must be less"):
-        group_settings(broker, {"streams.num.standby.replicas": "3"})
+    check_group_configs(broker, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("consumer.heartbeat.interval.ms", "4", "must be in the range 5000 to 15000 inclusive."),
+        ("share.delivery.count.limit", "50", "must be in the range 2 to 10 inclusive."),
+        ("streams.session.timeout.ms", "60001", "must be in the range 45000 to 60000 inclusive."),
+        ("streams.num.standby.replicas", "3", "must be less than or equal to 2"),
+        ("streams.num.warmup.replicas", "21", "must be less than or equal to 20"),
+        ("streams.task.offset.interval.ms", "10", "must be greater than or equal to 15000"),
+        ("streams.rack.aware.assignment.tags", "a, a", "must not contain duplicate tag keys."),
+        (
+            "streams.assignor.name",
+            "nosuch",
+            "'nosuch' is not a registered task assignor. Registered assignors are: [sticky].",
+        ),
+    ],
+)
+def test_group_config_that_the_broker_does_not_allow_is_refused_with_kafkas_message(
+    name: str, value: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_group_configs(BrokerConfig(), {name: value})
+    assert str(refused.value) == f"{name} {message}"
+
+
+def test_first_refused_group_config_is_the_first_that_kafka_checks() -> None:
+    overrides = {"streams.session.timeout.ms": "1", "streams.heartbeat.interval.ms": "1"}
+    with pytest.raises(ConfigError, match=r"^streams\.heartbeat\.interval\.ms must"):
+        check_group_configs(BrokerConfig(), overrides)
+
+
+def test_session_timeout_of_a_group_must_exceed_its_heartbeat_interval() -> None:
+    broker = BrokerConfig({"group.streams.min.session.timeout.ms": "1"})
+    check_group_configs(broker, {"streams.session.timeout.ms": "5001"})
+    with pytest.raises(ConfigError) as refused:
+        check_group_configs(broker, {"streams.session.timeout.ms": "5000"})
+    assert str(refused.value) == (
+        "streams.session.timeout.ms must be greater than streams.heartbeat.interval.ms"
+    )
+
+
+def test_group_config_outside_tighter_bounds_is_capped() -> None:
+    broker = BrokerConfig({"group.consumer.max.session.timeout.ms": "50000"})
+    overrides = {"consumer.session.timeout.ms": "60000", "streams.num.standby.replicas": "9"}
+    settings = effective_settings(broker, overrides)
+    assert settings.consumer_session_timeout_ms == 50_000
+    assert settings.streams_num_standby_replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "group.streams.assignors",
+            "sticky,nosuch",
+            "Invalid value nosuch for configuration group.streams.assignors: Class cannot be found",
+        ),
+        (
+            "group.streams.rack.aware.assignment.tags",
+            "zone,zone",
+            "group.streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            "group.streams.task.offset.interval.ms",
+            "5",
+            "group.streams.task.offset.interval.ms must be greater than or equal to "
+            "group.streams.min.task.offset.interval.ms",
+        ),
+    ],
+)
+def test_broker_setting_of_streams_groups_that_kafka_refuses_raises_config_error(
+    name: str, value: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig({name: value})
+    assert str(refused.value) == message

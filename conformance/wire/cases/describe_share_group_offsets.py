@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.codecs.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -11,7 +14,12 @@ from kwire.codecs.messages.describe_share_group_offsets import (
 from kwire.conformance.access.requests import GROUP, INDEX, MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import create_stable_group
-from kwire.conformance.wire.cases.share_group import acknowledge, new_group
+from kwire.conformance.wire.cases.share_group import (
+    acknowledge,
+    join,
+    join_until_assigned,
+    new_group,
+)
 from kwire.conformance.wire.cases.share_offsets import create_empty_reader, create_reader, describe
 from kwire.conformance.wire.stage import Stage
 
@@ -30,6 +38,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeShareGroupOffsetsRe
 
 
 ACCEPT, RELEASE = 1, 2
+GROWN_TIMEOUT_S = 60.0
 
 
 @case("before anything is read")
@@ -55,6 +64,24 @@ def read(stage: Stage) -> None:
     ):
         stage.ask(acknowledge(group, "m", epoch, topic, acknowledgement))
         stage.send(describe(group, (topic.name, [0])))
+
+
+@case("a topic that grows")
+def growing(stage: Stage) -> None:
+    """A group reads a new partition of its topic from the first record, and the others as set."""
+    topic, group = stage.topic(partitions=1), new_group(stage, share_auto_offset_reset="latest")
+    join_until_assigned(stage, group, "m", topic)
+    stage.send(describe(group))
+    stage.ask(CreatePartitionsRequest([CreatePartitionsTopic(topic.name, 2, None)], 30_000))
+    stage.await_cluster_changes()
+    deadline = time.monotonic() + GROWN_TIMEOUT_S
+    while True:
+        assignment = stage.ask(join(group, "m", topic)).assignment
+        if assignment is not None and assignment.topic_partitions[0].partitions == [0, 1]:
+            break
+        assert time.monotonic() < deadline, "the member has not got the new partition"
+        time.sleep(0.1)
+    stage.send(describe(group))
 
 
 @case("groups that are not there, or of another kind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kwire.codecs.messages.streams_group_heartbeat import (
     CopartitionGroup,
     Endpoint,
@@ -274,6 +275,134 @@ def endpoints(stage: Stage) -> None:
     epoch = second.endpoint_information_epoch
     stage.send(heartbeat(group, "first", 2, ("0", [0, 1]), endpoint_information_epoch=epoch))
     stage.send(heartbeat(group, "first", 2, ("0", [0]), endpoint_information_epoch=epoch))
+
+
+@case("members of one process, with the same endpoint")
+def one_endpoint(stage: Stage) -> None:
+    """Two members have the same endpoint, and one moves to another and takes its endpoint away."""
+    topic, narrow, group = stage.topic("t", 3), stage.topic("n", 1), new_group(stage)
+    topology, endpoint = copying(topic, narrow), Endpoint("h", 1)
+    process = "p"
+    for member in ("first", "second"):
+        stage.send(join(group, member, topology, user_endpoint=endpoint, process_id=process))
+    stage.send(heartbeat(group, "first", 2, ("0", [0, 1, 2]), endpoint_information_epoch=-1))
+    stage.send(heartbeat(group, "first", 2, ("0", [0, 1]), endpoint_information_epoch=-1))
+    stage.send(heartbeat(group, "second", 3, endpoint_information_epoch=-1))
+    moved = Endpoint("i", 2)
+    stage.send(heartbeat(group, "second", 3, user_endpoint=moved, endpoint_information_epoch=-1))
+    stage.send(join(group, "second", topology, process_id=process, endpoint_information_epoch=-1))
+
+
+@case("client tags that the group is spread over")
+def rack_aware(stage: Stage) -> None:
+    """Members with all, some and none of the tags of the group's setting, which then changes."""
+    topic, group = stage.topic(partitions=2), new_group(stage)
+    configure(stage, group, **{"streams.rack.aware.assignment.tags": "zone, rack"})
+    zone, rack = KeyValue("zone", "a"), KeyValue("rack", "b")
+    stage.send(join(group, "all", copying(topic), client_tags=[zone, rack]))
+    stage.send(join(group, "some", copying(topic), client_tags=[zone]))
+    stage.send(join(group, "none", copying(topic)))
+    configure(stage, group, **{"streams.rack.aware.assignment.tags": "zone"})
+    stage.send(heartbeat(group, "none", 3))
+    stage.send(heartbeat(group, "some", 3))
+
+
+@case("what the group's settings say to members")
+def settings(stage: Stage) -> None:
+    topic, group = stage.topic(), new_group(stage)
+    values = {"streams.task.offset.interval.ms": "20000", "streams.acceptable.recovery.lag": "7"}
+    configure(stage, group, **values)
+    stage.send(join(group, "m", copying(topic)))
+
+
+@case("offsets of tasks that a member reports")
+def task_offsets(stage: Stage) -> None:
+    """A member reports offsets, none, a part of them, and those of a task twice."""
+    topic, group = stage.topic(partitions=2), new_group(stage)
+    epoch = stage.send(join(group, "m", copying(topic))).member_epoch
+    one, other = TaskOffset("0", 1, 5), TaskOffset("0", 0, 7)
+    request = StreamsGroupDescribeRequest([group])
+    for offsets, end_offsets in (
+        ([one, other], [one]),
+        (None, None),
+        (None, []),
+        ([one, one], None),
+        ([TaskOffset("9", 9, 9)], None),
+    ):
+        reporting = heartbeat(group, "m", epoch, ("0", [0, 1]))
+        reporting.task_offsets, reporting.task_end_offsets = offsets, end_offsets
+        stage.send(reporting)
+        stage.send(request)
+
+
+@case("standbys that take over")
+def takeover(stage: Stage) -> None:
+    """The member with an active task leaves, and the one with its standby gets it."""
+    topic, group = stage.topic(partitions=1), new_group(stage)
+    configure(stage, group, **{"streams.num.standby.replicas": "1"})
+    topology = counting(stage, topic)
+    epoch = join_until_assigned(stage, join(group, "first", topology))
+    response = stage.ask(join(group, "second", topology))
+    for _ in range(2):
+        response = stage.ask(heartbeat(group, "second", response.member_epoch))
+    owned = ("0", [0]), ("1", [0])
+    for _ in range(2):
+        response = stage.send(heartbeat(group, "first", epoch + 1, *owned))
+    stage.send(heartbeat(group, "first", -1))
+    response = stage.send(join(group, "second", topology))
+    for _ in range(2):
+        response = stage.send(heartbeat(group, "second", response.member_epoch))
+    response = stage.send(join(group, "first", topology))
+    for _ in range(2):
+        response = stage.send(heartbeat(group, "first", response.member_epoch))
+        stage.send(StreamsGroupDescribeRequest([group]))
+
+
+@case("static members")
+def static(stage: Stage) -> None:
+    """A static member leaves for a while, and comes back with another id."""
+    topic, group = stage.topic(partitions=2), new_group(stage)
+    topology, request = copying(topic), StreamsGroupDescribeRequest([group])
+    stage.send(join(group, "first", topology, instance_id="i"))
+    stage.send(join(group, "second", topology, instance_id="j"))
+    stage.send(heartbeat(group, "first", 2, ("0", [0]), instance_id="i"))
+    stage.send(heartbeat(group, "first", 2, instance_id="unknown"))
+    stage.send(heartbeat(group, "second", 2, instance_id="j"))
+    stage.send(heartbeat(group, "first", -2, instance_id="i"))
+    stage.send(request)
+    stage.send(heartbeat(group, "first", 2, instance_id="i"))
+    back = stage.send(join(group, "back", topology, instance_id="i"))
+    stage.send(request)
+    stage.send(heartbeat(group, "back", back.member_epoch, ("0", [0]), instance_id="i"))
+    stage.send(heartbeat(group, "back", -1, instance_id="i"))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(request)
+
+
+@case("others in the place of a static member")
+def other_instances(stage: Stage) -> None:
+    """Members that are not away, or not the same, send an instance id in each kind of heartbeat.
+
+    The member itself sends nothing after them: in Apache Kafka it has lost its tasks by then.
+    """
+    topic, group = stage.topic(), new_group(stage)
+    stage.send(join(group, "first", copying(topic), instance_id="i"))
+    stage.send(join(group, "thief", copying(topic), instance_id="i"))
+    for epoch in (2, -1, -2):
+        stage.send(heartbeat(group, "thief", epoch, instance_id="i"))
+    stage.send(StreamsGroupDescribeRequest([group]))
+
+
+@case("the last member, which leaves")
+def emptied(stage: Stage) -> None:
+    topic, group = stage.topic(), new_group(stage)
+    request = StreamsGroupDescribeRequest([group])
+    for member in ("first", "second"):
+        stage.ask(join(group, member, copying(topic)))
+    for member in ("first", "second"):
+        stage.send(heartbeat(group, member, -1))
+        stage.send(request)
+    stage.send(join(group, "third", copying(topic)))
 
 
 @case("a shutdown of the application")

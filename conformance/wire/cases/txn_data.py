@@ -119,7 +119,7 @@ def txn_commit(
         group_id=group_id,
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
-        topics=[TxnOffsetCommitRequestTopic(topic.name, partitions=[place])],
+        topics=[TxnOffsetCommitRequestTopic(topic.name, topic.id, [place])],
         **member,
     )
 

@@ -41,7 +41,7 @@ case = Cases(ApiKey.TXN_OFFSET_COMMIT)
 
 def access_request(version: int, topic_id: bytes) -> TxnOffsetCommitRequest:
     partition = TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(TOPIC, partitions=[partition])]
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, topic_id, [partition])]
     return TxnOffsetCommitRequest(TRANSACTION, GROUP, 1, 0, topics=topics)
 
 
@@ -298,6 +298,18 @@ def unknown(stage: Stage) -> None:
     stage.send(request)
     stage.send(txn_commit(producer, group, unknown_topic(stage)))
     stage.send(txn_commit(producer, "", topic, partition=-1))
+    _look(stage, group, topic)
+
+
+@case("topics by ids that are not there", since=6)
+def unknown_ids(stage: Stage) -> None:
+    """Unknown and zero ids, an unknown partition, and the same topic twice."""
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _start_transaction(stage, group)
+    request = txn_commit(producer, group, topic)
+    for other, partition in ((unknown_topic(stage), 0), (no_topic(), 0), (topic, 9), (topic, 1)):
+        request.topics += txn_commit(producer, group, other, partition=partition).topics
+    stage.send(request)
     _look(stage, group, topic)
 
 

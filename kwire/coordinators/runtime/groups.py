@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     )
     from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
     from kwire.coordinators.contract.effects import Ticket
+    from kwire.coordinators.runtime.description_plugins import DescriptionPlugin
+    from kwire.coordinators.runtime.descriptions import TopologyDescriptions
     from kwire.coordinators.runtime.streams_topics import StreamsTopics
     from kwire.groups.assigned.heartbeat import HeartbeatCaller
     from kwire.groups.share.decision import ShareHeartbeatReply
@@ -97,6 +99,16 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
             config.group_consumer_migration_policy.upper()
         ],
     )
+
+
+def plugin_of(config: BrokerConfig) -> DescriptionPlugin | None:
+    """Return the plug-in that stores topology descriptions, or None without one."""
+    class_name = config.group_streams_topology_description_plugin_class
+    if not class_name:
+        return None
+    from kwire.coordinators.runtime.description_plugins import load_plugin
+
+    return load_plugin(class_name, {**config.explicit, "log.dirs": ",".join(config.log_dirs)})
 
 
 def new_uuid() -> str:
@@ -132,6 +144,8 @@ class GroupCoordinator:
         self._new_id = new_id
         self._nursery: trio.Nursery | None = None
         self._streams_topics: StreamsTopics | None = None
+        self.descriptions: TopologyDescriptions | None = None
+        """The topology descriptions of streams groups, if a plug-in stores them."""
         self.runtime = CoordinatorRuntime(
             lambda: GroupMachine(limits, surroundings),
             timers=timers,
@@ -154,8 +168,9 @@ class GroupCoordinator:
 
         `partitions` is the number of partitions of `__consumer_offsets`.
         """
-        return cls(
-            limits_of(config),
+        plugin = plugin_of(config)
+        coordinator = cls(
+            replace(limits_of(config), keeps_topology_descriptions=plugin is not None),
             partitions=partitions,
             timers=timers,
             now_ms=now_ms,
@@ -163,12 +178,20 @@ class GroupCoordinator:
             compression=Compression(config.offsets_topic_compression_codec),
             surroundings=surroundings,
         )
+        if plugin is not None:
+            from kwire.coordinators.runtime.descriptions import TopologyDescriptions
+
+            coordinator.descriptions = TopologyDescriptions(coordinator, plugin)
+        return coordinator
 
     # -- which partitions are led here
 
     def start(self, nursery: trio.Nursery) -> None:
         """Load partitions in tasks of `nursery` from now on."""
         self._nursery = nursery
+        if self.descriptions is not None:
+            interval_ms = self.limits.offsets_retention_check_interval_ms
+            nursery.start_soon(self.descriptions.clean_forever, interval_ms)
 
     def start_soon(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Run a task that no reply waits for."""
@@ -387,16 +410,21 @@ class GroupCoordinator:
         )
 
     def commit_transactional_offsets(
-        self, request: TxnOffsetCommitRequest, verification: Verification | None
+        self,
+        request: TxnOffsetCommitRequest,
+        api_version: int,
+        verification: Verification | None,
     ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
         """TxnOffsetCommit: stores offsets, pending until the transaction ends.
 
+        Each topic has both its name and its id.  `api_version` decides the errors that the client
+        knows.
         `verification` proves that the transaction includes the group's offsets partition.
         """
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.commit_transactional_offsets(
-                request, ticket, now_ms
+                request, api_version, ticket, now_ms
             ),
             lambda error: txn_offsets.commit_error(request, error),
             verification,

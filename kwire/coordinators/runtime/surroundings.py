@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.groups.surroundings import ConsumerSettings, ShareSettings, StreamsSettings
-from kwire.settings.groups import group_settings
+from kwire.settings.groups import effective_settings
 from kwire.settings.resources import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.cache import MetadataCache
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.settings import BrokerConfig
+    from kwire.settings.definitions.groups import GroupResourceSettings
     from kwire.settings.live import LiveSettings
 
 
@@ -53,7 +54,7 @@ class BrokerSurroundings:
     def share_settings(self, group_id: str) -> ShareSettings:
         """Return the settings of a share group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
-        settings = group_settings(self._settings.config, overrides)
+        settings = effective_settings(self._settings.config, overrides)
         return ShareSettings(
             session_timeout_ms=settings.share_session_timeout_ms,
             heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
@@ -63,19 +64,30 @@ class BrokerSurroundings:
     def streams_settings(self, group_id: str) -> StreamsSettings:
         """Return the settings of a streams group: its own, or the broker's."""
         overrides = self._metadata.image.configs_of(ConfigResourceType.GROUP, group_id)
-        settings = group_settings(self._settings.config, overrides)
+        config = self._settings.config
+        settings = effective_settings(config, overrides)
         return StreamsSettings(
             session_timeout_ms=settings.streams_session_timeout_ms,
             heartbeat_interval_ms=settings.streams_heartbeat_interval_ms,
             assignment_interval_ms=settings.streams_assignment_interval_ms,
             initial_rebalance_delay_ms=settings.streams_initial_rebalance_delay_ms,
             num_standby_replicas=settings.streams_num_standby_replicas,
+            rack_aware_assignment_tags=settings.streams_rack_aware_assignment_tags,
+            assignor_name=_assignor_name(config, settings),
+            task_offset_interval_ms=settings.streams_task_offset_interval_ms,
+            acceptable_recovery_lag=settings.streams_acceptable_recovery_lag,
         )
+
+
+def _assignor_name(config: BrokerConfig, settings: GroupResourceSettings) -> str:
+    """Return the chosen task assignor; the default one if the broker has it no more."""
+    chosen, assignors = settings.streams_assignor_name, config.group_streams_assignors
+    return chosen if chosen in assignors else assignors[0]
 
 
 def _settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerSettings:
     """Return the settings of a consumer group; `overrides` are its own, by name."""
-    settings = group_settings(config, overrides)
+    settings = effective_settings(config, overrides)
     return ConsumerSettings(
         session_timeout_ms=settings.consumer_session_timeout_ms,
         heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,

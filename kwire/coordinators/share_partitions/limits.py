@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.coordinators.share.partition import ShareLimits
-from kwire.settings.groups import group_settings
+from kwire.settings.groups import effective_settings
 from kwire.settings.resources import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ShareSettingsCache:
 
 def _delivery_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareDeliverySettings:
     """Return the delivery settings; `overrides` are the group's own, by name."""
-    settings = group_settings(config, overrides)
+    settings = effective_settings(config, overrides)
     limits = ShareLimits(
         max_record_locks=settings.share_partition_max_record_locks,
         max_deliveries=settings.share_delivery_count_limit,

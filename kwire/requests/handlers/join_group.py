@@ -17,16 +17,21 @@ skip_assignment from v9 (KIP-814).
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kwire.coordinators.runtime.promise import then
+from kwire.coordinators.runtime.promise import answered, then
 from kwire.groups.classic.decision import ClassicCaller
 from kwire.requests.context import Context
 from kwire.requests.route import Right, Route
+
+if TYPE_CHECKING:
+    from kwire.coordinators.runtime.descriptions import TopologyDescriptions
+    from kwire.coordinators.runtime.groups import GroupCoordinator
 
 NULL_PROTOCOL_NAME_SINCE = 7
 
@@ -42,8 +47,30 @@ def handle(
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = ClassicCaller(context.client_id or "", f"/{context.client_host}", version)
-    reply = broker.coordinators.groups.join_group(request, caller)
+    groups = broker.coordinators.groups
+    descriptions = groups.descriptions
+    if descriptions is not None and descriptions.must_be_deleted_before_join(request.group_id):
+        return _join_once_deleted(descriptions, groups, request, caller)
+    reply = groups.join_group(request, caller)
     return then(reply, lambda response: _shape(response, version))
+
+
+async def _join_once_deleted(
+    descriptions: TopologyDescriptions,
+    groups: GroupCoordinator,
+    request: JoinGroupRequest,
+    caller: ClassicCaller,
+) -> JoinGroupResponse:
+    """Let the member replace a streams group, once the plug-in has deleted its data of the group.
+
+    REBALANCE_IN_PROGRESS, on which clients retry, if that fails.
+    """
+    if not await descriptions.delete_before_join(request.group_id):
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        response = JoinGroupResponse(error_code=error, member_id=request.member_id)
+    else:
+        response = await answered(groups.join_group(request, caller))
+    return _shape(response, caller.api_version)
 
 
 def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

@@ -1,15 +1,18 @@
-"""StreamsGroupDescribe (key 89): v0.
+"""StreamsGroupDescribe (key 89): v0-1.
 
 Behaviour
 - The response has the epochs, topology and members of streams groups, with each member's current
   and target assignment.
 - GROUP_ID_NOT_FOUND for a group that does not exist or is of another type.
+
+Version notes: v1 has the name of the assignor, and on request the description of the topology that
+a plug-in of the broker stores, with a status (KIP-1331).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
@@ -20,7 +23,7 @@ from kwire.codecs.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from kwire.coordinators.runtime.promise import then_all
+from kwire.coordinators.runtime.promise import Promise, answered, then_all
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.guards.describing import add_operations, may_know, split_groups
@@ -28,7 +31,13 @@ from kwire.requests.handlers.streams_group_heartbeat import is_served
 from kwire.requests.route import Right, Route
 from kwire.security.operations import GROUP_OPERATIONS
 
-ROUTE = Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
+if TYPE_CHECKING:
+    from kwire.coordinators.runtime.descriptions import TopologyDescriptions
+
+NOT_STORED: Final = 1
+"""The status of a topology of which no description is stored."""
+
+ROUTE = Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -44,7 +53,31 @@ def handle(
         broker.coordinators.groups.describe_streams_group(group_id)
         for group_id in request.group_ids
     ]
-    return then_all(replies, lambda groups: _response(groups, with_operations))
+    descriptions = broker.coordinators.groups.descriptions
+    if not request.include_topology_description:
+        return then_all(replies, lambda groups: _response(groups, with_operations))
+    if descriptions is None:
+        return then_all(replies, lambda groups: _response(_undescribed(groups), with_operations))
+    return _describe_fully(descriptions, replies, with_operations)
+
+
+def _undescribed(groups: list[DescribedGroup]) -> list[DescribedGroup]:
+    """Return the groups of a broker without a plug-in, which has no topology descriptions."""
+    for group in groups:
+        if group.error_code == ErrorCode.NONE:
+            group.topology_description_status = NOT_STORED
+    return groups
+
+
+async def _describe_fully(
+    descriptions: TopologyDescriptions,
+    replies: Sequence[DescribedGroup | Promise[DescribedGroup]],
+    with_operations: bool,
+) -> StreamsGroupDescribeResponse:
+    """Wait for the descriptions of the groups, and add those of their topologies."""
+    groups = [await answered(reply) for reply in replies]
+    await descriptions.attach(groups)
+    return _response(groups, with_operations)
 
 
 def _response(groups: list[DescribedGroup], with_operations: bool) -> StreamsGroupDescribeResponse:

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (key 88): v0.
+"""StreamsGroupHeartbeat (key 88): v0-1.
 
 Behaviour
 - Member epoch 0 joins the group with its topology, -1 leaves it.  With any other epoch the
@@ -9,6 +9,9 @@ Behaviour
 - The broker creates missing internal topics after the response, if the sender has the right to
   create them.  If that fails, the next responses have the reasons.
 - FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID say that the sender is no longer a member.
+
+Version notes: v1 has the acceptable recovery lag as 64 bits, the status MISSING_CLIENT_TAGS
+(KIP-1357), and asks one member at a time for a description of the topology (KIP-1331).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 )
 from kwire.coordinators.runtime.promise import then
 from kwire.groups.assigned.heartbeat import HeartbeatCaller
+from kwire.groups.assigned.member import JOIN_EPOCH
 from kwire.groups.streams.configuring import StatusCode
 from kwire.groups.streams.decision import StreamsHeartbeatReply
 from kwire.groups.streams.validation import refused, refused_topics, topics_of
@@ -45,7 +49,7 @@ def is_served(broker: Broker) -> bool:
     return is_finalized and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
 
 
-ROUTE = Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, Right(AclOperation.READ, ResourceType.GROUP))
+ROUTE = Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -62,10 +66,19 @@ def handle(
         return StreamsGroupHeartbeatResponse(
             error_code=refusal.error, error_message=refusal.message
         )
-    caller = HeartbeatCaller(context.client_id or "", f"/{context.client_host}")
+    caller = HeartbeatCaller(
+        context.client_id or "", f"/{context.client_host}", api_version=context.api_version
+    )
     reply = broker.coordinators.groups.streams_group_heartbeat(request, caller)
-    may_create = context.may_create
-    return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply, may_create))
+    may_create, version = context.may_create, context.api_version
+
+    def shape(heartbeat_reply: StreamsHeartbeatReply) -> StreamsGroupHeartbeatResponse:
+        descriptions = broker.coordinators.groups.descriptions
+        if descriptions is not None and request.member_epoch >= JOIN_EPOCH:
+            descriptions.ask(heartbeat_reply, request.group_id, version)
+        return _response(broker, heartbeat_reply, may_create)
+
+    return then(reply, shape)
 
 
 def _response(

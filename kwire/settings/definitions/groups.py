@@ -32,8 +32,6 @@ from kwire.settings.effects import (
     ONE_ASSIGNOR,
     ONE_LOOP,
     SHARE_STATE_PRUNING,
-    STREAMS_ASSIGNORS,
-    STREAMS_TAGS,
 )
 from kwire.settings.validators import (
     at_least,
@@ -355,9 +353,7 @@ class ShareGroupConfigs(Settings):
 class StreamsGroupSettings(Settings):
     """Groups of Kafka Streams (KIP-1071)."""
 
-    group_streams_acceptable_recovery_lag = long(
-        10_000, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
-    )
+    group_streams_acceptable_recovery_lag = long(10_000, MEDIUM, at_least(0), internal=True)
     group_streams_assignment_interval_ms = integer(
         1000,
         MEDIUM,
@@ -369,7 +365,11 @@ class StreamsGroupSettings(Settings):
         True, MEDIUM, mode=CLUSTER_WIDE, internal=True, effect=ONE_LOOP
     )
     group_streams_assignors = strings(
-        ("sticky",), MEDIUM, members(empty=False), effect=STREAMS_ASSIGNORS
+        ("sticky",),
+        MEDIUM,
+        members(empty=False),
+        doc="The assignors that streams groups may choose (`sticky`). The first is used if a group "
+        "chooses none.",
     )
     group_streams_heartbeat_interval_ms = integer(
         5000, MEDIUM, at_least(1), doc="How often the members of a streams group send heartbeats."
@@ -422,16 +422,20 @@ class StreamsGroupSettings(Settings):
         at_least(1),
         doc="The smallest allowed value of `streams.session.timeout.ms`.",
     )
-    group_streams_min_task_offset_interval_ms = integer(
-        15_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
-    )
+    group_streams_min_task_offset_interval_ms = integer(15_000, MEDIUM, at_least(1), internal=True)
     group_streams_num_standby_replicas = integer(
         0, MEDIUM, at_least(0), doc="The number of standby copies of each task's state."
     )
     group_streams_num_warmup_replicas = integer(
         2, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
     )
-    group_streams_rack_aware_assignment_tags = strings((), LOW, members(), effect=STREAMS_TAGS)
+    group_streams_rack_aware_assignment_tags = strings(
+        (),
+        LOW,
+        members(),
+        doc="The client tags, such as `zone`, that each member of a streams group must have. An "
+        "assignor may use them to place standby copies; `sticky` does not.",
+    )
     group_streams_session_timeout_ms = integer(
         45_000,
         MEDIUM,
@@ -439,22 +443,22 @@ class StreamsGroupSettings(Settings):
         doc="How long a member of a streams group may send no heartbeat before the group removes "
         "it.",
     )
-    group_streams_task_offset_interval_ms = integer(
-        60_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
+    group_streams_task_offset_interval_ms = integer(60_000, MEDIUM, at_least(1), internal=True)
+    group_streams_topology_description_plugin_class = java_class(
+        MEDIUM,
+        doc="A Python class that stores the descriptions of the topologies of streams groups, such "
+        "as `kwire.coordinators.runtime.description_plugins.TopologyFile`. A Java class cannot be "
+        "loaded.",
     )
-    group_streams_topology_description_plugin_class = java_class(MEDIUM, effect=JAVA)
 
 
 class StreamsGroupConfigs(Settings):
     """The configs of a streams group."""
 
-    streams_acceptable_recovery_lag = long(
-        10_000, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP
-    )
+    streams_acceptable_recovery_lag = long(10_000, MEDIUM, at_least(0), internal=True)
     streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
     streams_assignor_name = optional_string(
         MEDIUM,
-        effect=STREAMS_ASSIGNORS,
         doc="The assignor of a streams group; by default the first of `group.streams.assignors`.",
     )
     streams_assignor_offload_enable = boolean(True, MEDIUM, internal=True, effect=ONE_LOOP)
@@ -462,18 +466,9 @@ class StreamsGroupConfigs(Settings):
     streams_initial_rebalance_delay_ms = integer(3000, MEDIUM, at_least(0))
     streams_num_standby_replicas = integer(0, MEDIUM, at_least(0))
     streams_num_warmup_replicas = integer(2, MEDIUM, at_least(0), internal=True, effect=NO_WARMUP)
-    streams_rack_aware_assignment_tags = strings(
-        (),
-        LOW,
-        members(),
-        effect=STREAMS_TAGS,
-        doc="The client tags over whose values a streams group spreads the standby copies of a "
-        "task's state.",
-    )
+    streams_rack_aware_assignment_tags = strings((), LOW, members())
     streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
-    streams_task_offset_interval_ms = integer(
-        60_000, MEDIUM, at_least(1), internal=True, effect=NO_WARMUP
-    )
+    streams_task_offset_interval_ms = integer(60_000, MEDIUM, at_least(1), internal=True)
 
 
 class GroupSettings(

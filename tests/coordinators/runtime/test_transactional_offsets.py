@@ -40,7 +40,7 @@ def txn_commit(node: Node, producer_id: int, offset: int, partition: int = 0) ->
     request = TxnOffsetCommitRequest(
         "x", "G", producer_id, 0, topics=[TxnOffsetCommitRequestTopic("t", partitions=[place])]
     )
-    reply = node.broker.coordinators.groups.commit_transactional_offsets(request, None)
+    reply = node.broker.coordinators.groups.commit_transactional_offsets(request, 5, None)
     assert isinstance(reply, TxnOffsetCommitResponse), "it does not wait"
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 

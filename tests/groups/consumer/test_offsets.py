@@ -80,14 +80,21 @@ def commit(
 
 
 def commit_in_transaction(
-    simulation: ConsumerSimulation, member_id: str, epoch: int, partition: int = 0
+    simulation: ConsumerSimulation,
+    member_id: str,
+    epoch: int,
+    partition: int = 0,
+    version: int = 5,
 ) -> ErrorCode:
     places = [TxnOffsetCommitRequestPartition(partition, 5)]
-    topics = [TxnOffsetCommitRequestTopic("t", partitions=places)]
+    topics = [
+        TxnOffsetCommitRequestTopic("t", simulation.surroundings.image.topics["t"].id, places)
+    ]
     request = TxnOffsetCommitRequest("x", GROUP_ID, 1, 0, epoch, member_id, None, topics)
     ticket: Waiting[TxnOffsetCommitResponse] = Waiting()
-    machine = simulation.machine
-    simulation.carry_out(machine.commit_transactional_offsets(request, ticket, simulation.now_ms))
+    machine, now_ms = simulation.machine, simulation.now_ms
+    effects = machine.commit_transactional_offsets(request, version, ticket, now_ms)
+    simulation.carry_out(effects)
     assert ticket.response is not None
     return ErrorCode(ticket.response.topics[0].partitions[0].error_code)
 
@@ -148,6 +155,10 @@ def test_transactional_commit_with_a_stale_epoch_is_an_illegal_generation(
     assert commit_in_transaction(simulation, "nobody", 3) is UNKNOWN
     assert commit_in_transaction(simulation, "", -1) is OK
     assert commit_in_transaction(simulation, "a-0", -1) is ErrorCode.ILLEGAL_GENERATION
+    for epoch, partition in ((2, others[0]), (4, mine[0])):
+        error = commit_in_transaction(simulation, "a-0", epoch, partition, version=6)
+        assert error is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit_in_transaction(simulation, "nobody", 3, version=6) is UNKNOWN
 
 
 def test_offset_fetch_without_member_and_epoch_is_allowed(simulation: ConsumerSimulation) -> None:

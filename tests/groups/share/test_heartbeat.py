@@ -106,6 +106,22 @@ def test_initialization_is_repeated_at_once_after_a_restart() -> None:
     assert len(simulation.asked) == 1
 
 
+def test_initialization_says_of_which_topics_the_group_has_partitions_already() -> None:
+    simulation = started(partitions=1)
+    client = Client(simulation, "a")
+    client.beat()
+    (first,) = simulation.asked
+    simulation.answer()
+    client.beat()
+    assert not first.grown
+    simulation.put_topic("t", 2)
+    client.beat()
+    (again,) = simulation.asked
+    topic_id = simulation.image.topics["t"].id
+    assert again.topics.partitions == {topic_id: frozenset({1})}
+    assert again.grown == {topic_id}
+
+
 def test_refused_initialization_is_repeated() -> None:
     simulation = started()
     client = Client(simulation, "a")

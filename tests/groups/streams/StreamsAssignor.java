@@ -10,22 +10,26 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
+import org.apache.kafka.coordinator.group.api.streams.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
-import org.apache.kafka.coordinator.group.streams.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * What Apache Kafka's assignor gives the members of streams groups that are drawn from a seed and
- * live on: processes and their threads come and go, input topics grow, and how many standbys there
- * are to be changes.  A line for each assignment: standbys|subtopologies|members|answer.
+ * live on: processes and their threads come and go, members report the offsets of tasks, input
+ * topics grow, and how many standbys there are to be changes.  Half of the groups have tags for the
+ * spread of standbys, which the assignor does not use.
+ * A line for each assignment: standbys|subtopologies|members|answer.
  */
 public class StreamsAssignor {
     static class Member {
         String process;
         Map<String, Set<Integer>> active = new HashMap<>();
         Map<String, Set<Integer>> standby = new HashMap<>();
+        Map<String, Map<Integer, Long>> offsets = new HashMap<>();
     }
 
     record Subtopology(int tasks, boolean stateful) { }
@@ -35,6 +39,7 @@ public class StreamsAssignor {
     static Map<String, Member> members;
     static List<String> processes;
     static int standbys;
+    static List<String> tags;
 
     public static void main(String[] arguments) {
         draw = new Random(Long.parseLong(arguments[0]));
@@ -53,6 +58,7 @@ public class StreamsAssignor {
         members = new LinkedHashMap<>();
         processes = new ArrayList<>();
         standbys = draw.nextInt(4);
+        tags = draw.nextBoolean() ? List.of("zone") : List.of();
         for (int number = draw.nextInt(draw.nextInt(10) == 0 ? 15 : 4); number >= 0; number--)
             subtopologies.put(Integer.toString(number), drawSubtopology());
         for (int process = draw.nextInt(draw.nextInt(10) == 0 ? 20 : 5); process >= 0; process--) addProcess();
@@ -78,7 +84,7 @@ public class StreamsAssignor {
     }
 
     static void change() {
-        switch (draw.nextInt(8)) {
+        switch (draw.nextInt(10)) {
             case 0, 1 -> addMember();
             case 2 -> {
                 addProcess();
@@ -98,7 +104,21 @@ public class StreamsAssignor {
                 subtopologies.put(ids.get(draw.nextInt(ids.size())), drawSubtopology());
             }
             case 6 -> standbys = draw.nextInt(4);
+            case 7, 8 -> report();
             default -> { }
+        }
+    }
+
+    /** A member reports the offsets of some tasks, its own or others. */
+    static void report() {
+        List<String> ids = new ArrayList<>(members.keySet());
+        Member member = members.get(ids.get(draw.nextInt(ids.size())));
+        member.offsets = new HashMap<>();
+        List<String> names = new ArrayList<>(subtopologies.keySet());
+        for (int count = draw.nextInt(6); count > 0; count--) {
+            String name = names.get(draw.nextInt(names.size()));
+            int partition = draw.nextInt(subtopologies.get(name).tasks);
+            member.offsets.computeIfAbsent(name, __ -> new HashMap<>()).put(partition, (long) draw.nextInt(3));
         }
     }
 
@@ -106,18 +126,20 @@ public class StreamsAssignor {
         List<String> described = new ArrayList<>();
         subtopologies.forEach((id, it) -> described.add(id + "=" + it.tasks + (it.stateful ? "s" : "")));
         List<String> told = new ArrayList<>();
-        Map<String, AssignmentMemberSpec> specs = new HashMap<>();
+        Map<String, MemberMetadataAndStateImpl> specs = new HashMap<>();
         members.forEach((id, member) -> {
-            specs.put(id, new AssignmentMemberSpec(Optional.empty(), Optional.empty(), member.active,
-                member.standby, Map.of(), member.process, Map.of(), Map.of(), Map.of()));
-            told.add(id + ":" + member.process + ":" + listed(member.active) + ":" + listed(member.standby));
+            Map<String, String> own = draw.nextBoolean() ? Map.of("zone", "z" + draw.nextInt(3)) : Map.of();
+            specs.put(id, new MemberMetadataAndStateImpl(Optional.empty(), Optional.empty(), member.process, own,
+                member.active, member.standby, Map.of(), member.offsets, Map.of()));
+            told.add(id + ":" + member.process + ":" + listed(member.active) + ":" + listed(member.standby)
+                + ":" + reported(member.offsets));
         });
         TopologyDescriber describer = new TopologyDescriber() {
             public List<String> subtopologies() { return List.copyOf(subtopologies.keySet()); }
             public int maxNumInputPartitions(String id) throws NoSuchElementException { return subtopologies.get(id).tasks; }
             public boolean isStateful(String id) { return subtopologies.get(id).stateful; }
         };
-        Map<String, String> configs = Map.of("num.standby.replicas", Integer.toString(standbys));
+        AssignmentConfigsImpl configs = new AssignmentConfigsImpl(standbys, tags);
         Map<String, MemberAssignment> answer =
             new StickyTaskAssignor().assign(new GroupSpecImpl(specs, configs), describer).members();
         List<String> given = new ArrayList<>();
@@ -135,6 +157,14 @@ public class StreamsAssignor {
         Map<String, Set<Integer>> copy = new HashMap<>();
         tasks.forEach((id, these) -> copy.put(id, new HashSet<>(these)));
         return copy;
+    }
+
+    static String reported(Map<String, Map<Integer, Long>> offsets) {
+        List<String> parts = new ArrayList<>();
+        new TreeMap<>(offsets).forEach((id, these) -> parts.add(id + "="
+            + String.join(".", new TreeMap<>(these).entrySet().stream()
+                .map(entry -> entry.getKey() + ">" + entry.getValue()).toList())));
+        return String.join(",", parts);
     }
 
     static String listed(Map<String, Set<Integer>> tasks) {

@@ -119,10 +119,15 @@ class StreamsSimulation(Simulation[GroupMachine, MachineRecord]):
         self.surroundings.image = deleted(self.image, name)
         self.carry_out(self.machine.topics_deleted([(name, topic_id)], self.now_ms))
 
-    def heartbeat(self, **fields: Any) -> StreamsHeartbeatReply:  # noqa: ANN401 - its
+    def heartbeat(
+        self,
+        api_version: int = 1,
+        **fields: Any,  # noqa: ANN401 - its
+    ) -> StreamsHeartbeatReply:
         request = StreamsGroupHeartbeatRequest(**{"group_id": GROUP_ID, **fields})
         ticket = Waiting()
-        effects = self.machine.streams.heartbeat(request, CALLER, ticket, self.now_ms)
+        caller = CALLER._replace(api_version=api_version)
+        effects = self.machine.streams.heartbeat(request, caller, ticket, self.now_ms)
         self.carry_out(effects, ticket)
         reply: StreamsHeartbeatReply = ticket.reply
         assert reply is not None

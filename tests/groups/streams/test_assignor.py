@@ -1,4 +1,4 @@
-"""The streams assignor returns the results of Apache Kafka 4.3.1's."""
+"""The streams assignor returns the results of Apache Kafka 4.4.0's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kwire.groups.streams.assignor import (
     SubtopologySpec,
     assign,
 )
-from kwire.groups.streams.tasks import Tasks, TaskSets
+from kwire.groups.streams.tasks import Tasks, TaskSets, TaskSums
 from tests.kafkas_classes import asked, kept
 
-ANSWERS = Path(__file__).parent / "data" / "assignor-4.3.1.txt"
+ANSWERS = Path(__file__).parent / "data" / "assignor-4.4.0.txt"
 SOURCE = Path(__file__).with_name("StreamsAssignor.java")
 
 
@@ -25,6 +25,15 @@ def tasks(text: str) -> Tasks:
     """`0=1.2,3=0`: subtopologies and partitions."""
     pairs = (each.partition("=") for each in text.split(",") if each)
     return {name: frozenset(map(int, these.split("."))) for name, _, these in pairs}
+
+
+def offsets(text: str) -> TaskSums:
+    """`0=1>5.2>7`: the offsets 5 and 7 of two partitions of a subtopology."""
+    pairs = (each.partition("=") for each in text.split(",") if each)
+    return {
+        name: {int(p): int(offset) for p, offset in (each.split(">") for each in these.split("."))}
+        for name, _, these in pairs
+    }
 
 
 def subtopology(text: str) -> SubtopologySpec:
@@ -36,9 +45,10 @@ def subtopology(text: str) -> SubtopologySpec:
 def check(line: str) -> None:
     standbys, described, members, answer = line.split("|")
     specs = {}
-    for member_id, process_id, active, standby in (each.split(":") for each in members.split(" ")):
+    for each in members.split(" "):
+        member_id, process_id, active, standby, reported = each.split(":")
         has = TaskSets(tasks(active), tasks(standby))
-        specs[member_id] = StreamsMemberSpec(member_id, process_id, has)
+        specs[member_id] = StreamsMemberSpec(member_id, process_id, has, offsets(reported))
     in_order = [specs[member_id] for member_id in HashTable(string_hash, specs)]
     subtopologies = [subtopology(each) for each in described.split(" ")]
     expected = {

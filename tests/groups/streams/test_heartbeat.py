@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.streams_group_heartbeat import Endpoint, Topology
+from kwire.codecs.messages.streams_group_heartbeat import (
+    Endpoint,
+    KeyValue,
+    Subtopology,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
 from kwire.groups.assigned.group import AssignedGroupState
 from kwire.groups.limits import GroupLimits
 from kwire.groups.streams.configuring import StatusCode
@@ -69,6 +78,8 @@ def test_heartbeat_writes_the_records_of_apache_kafka_in_its_order() -> None:
         StreamsTargetEpoch,
     ]
     assert [type(each) for each in simulation.records] == left
+    group = simulation.there
+    assert (group.target_epoch, group.target_timestamp_ms) == (group.epoch, 0)
     del simulation.records[:]
     assert simulation.delete_group() == ErrorCode.NONE
     assert [type(each) for each in simulation.records] == [
@@ -326,3 +337,149 @@ def test_join_of_a_full_group_is_refused() -> None:
     response = Client(simulation, "b").beat().response
     assert response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert client.beat().response.error_code == ErrorCode.NONE
+    client.forget()
+    assert client.beat().response.error_code == ErrorCode.NONE, "a member may join again"
+
+
+def test_heartbeat_has_the_settings_for_offsets_of_tasks() -> None:
+    simulation = started(settings=replace(AT_ONCE, acceptable_recovery_lag=7))
+    response = Client(simulation, "a").beat().response
+    assert (response.task_offset_interval_ms, response.acceptable_recovery_lag) == (60_000, 7)
+
+
+@pytest.mark.parametrize(
+    ("version", "tags", "missing"),
+    [
+        (1, {}, "zone, rack"),
+        (1, {"rack": "r"}, "zone"),
+        (1, {"zone": "", "rack": ""}, ""),
+        (0, {}, ""),
+    ],
+)
+def test_member_without_the_tags_of_its_group_gets_a_status_since_version_1(
+    version: int, tags: dict[str, str], missing: str
+) -> None:
+    simulation = started(settings=replace(AT_ONCE, rack_aware_assignment_tags=("zone", "rack")))
+    response = simulation.heartbeat(
+        api_version=version,
+        member_id="m",
+        topology=copying(),
+        rebalance_timeout_ms=1000,
+        process_id="p",
+        client_tags=[KeyValue(*tag) for tag in tags.items()],
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    ).response
+    assert response.active_tasks, "it gets its tasks all the same"
+    details = [(each.status_code, each.status_detail) for each in response.status or ()]
+    sentence = (
+        f"Missing required client tags for rack-aware standby assignment: [{missing}]. Configure "
+        "them via 'client.tag.<tagKey>' in your Streams config."
+    )
+    assert details == ([(StatusCode.MISSING_CLIENT_TAGS, sentence)] if missing else [])
+
+
+def test_changed_tags_of_the_group_begin_an_epoch() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    before = simulation.there.epoch
+    simulation.surroundings.streams = replace(AT_ONCE, rack_aware_assignment_tags=("zone", "rack"))
+    client.beat()
+    assert simulation.there.epoch == before + 1
+    assert simulation.there.assignment_configs == {
+        "num.standby.replicas": "0",
+        "rack.aware.assignment.tags": "zone,rack",
+    }
+
+
+def test_members_of_one_process_have_an_endpoint_entry_each() -> None:
+    simulation = started()
+    simulation.put_topic("narrow", 1)
+    topology = Topology(0, [Subtopology("0", source_topics=["t", "narrow"])])
+    endpoint = Endpoint("host", 1)
+    clients = [Client(simulation, name, "p", topology, endpoint) for name in "ab"]
+    settle(*clients)
+    clients[0].endpoint_epoch = -1
+    clients[0].beat()
+    entries = clients[0].last.partitions_by_user_endpoint or []
+    assert [entry.user_endpoint for entry in entries] == [endpoint, endpoint]
+    held = [
+        {topic.topic: topic.partitions for topic in entry.active_partitions} for entry in entries
+    ]
+    assert sorted(held, key=len) == [{"t": [1]}, {"narrow": [0], "t": [0]}]
+
+
+def test_endpoint_is_kept_by_heartbeats_and_removed_by_a_join_without_it() -> None:
+    simulation = started()
+    client = Client(simulation, "a", endpoint=Endpoint("host", 1))
+    client.beat()
+    client.beat()
+    endpoints = [simulation.there.members["a-0"].endpoint]
+    epoch = simulation.there.session.endpoint_epoch
+    client.endpoint = None
+    client.forget()
+    client.beat()
+    endpoints.append(simulation.there.members["a-0"].endpoint)
+    assert endpoints == [("host", 1), None]
+    assert simulation.there.session.endpoint_epoch == epoch + 1
+
+
+def test_reported_offsets_stay_until_the_next_report_and_go_with_the_member() -> None:
+    simulation = started()
+    client, other = Client(simulation, "a"), Client(simulation, "b")
+    settle(client, other)
+
+    def report(offsets: list[TaskOffset] | None, ends: list[TaskOffset] | None) -> ErrorCode:
+        response = simulation.heartbeat(
+            member_id="a-0",
+            member_epoch=client.epoch,
+            task_offsets=offsets,
+            task_end_offsets=ends,
+        ).response
+        return ErrorCode(response.error_code)
+
+    one = TaskOffset("1", 0, 5)
+    assert report([one, TaskOffset("0", 1, 7)], [one]) is ErrorCode.NONE
+    assert report(None, []) is ErrorCode.NONE
+    assert report([one, one], None) is ErrorCode.INVALID_REQUEST
+    assert simulation.there.session.task_offsets == {"a-0": ({"1": {0: 5}, "0": {1: 7}}, {})}
+    client.leave()
+    assert simulation.there.session.task_offsets == {}
+
+
+def test_member_that_reports_the_furthest_offset_gets_the_standby() -> None:
+    simulation = started(settings=replace(AT_ONCE, num_standby_replicas=0), partitions=1)
+    clients = [Client(simulation, name, topology=stateful()) for name in "abc"]
+    settle(*clients)
+    owner = next(client for client in clients if client.active)
+    followers = [client for client in clients if client is not owner]
+    for offset, client in enumerate(followers):
+        simulation.heartbeat(
+            member_id=client.member_id,
+            member_epoch=client.epoch,
+            task_offsets=[TaskOffset("0", 0, offset)],
+        )
+    simulation.surroundings.streams = replace(AT_ONCE, num_standby_replicas=1)
+    settle(*clients)
+    assert followers[1].standby == {("0", 0)}
+
+
+def test_standby_becomes_active_in_the_same_member_without_being_given_up() -> None:
+    simulation = started(settings=replace(AT_ONCE, num_standby_replicas=1), partitions=1)
+    clients = [Client(simulation, name, topology=stateful()) for name in "ab"]
+    settle(*clients)
+    owner = next(client for client in clients if client.active)
+    (follower,) = (client for client in clients if client is not owner)
+    assert follower.standby == {("0", 0)}
+    owner.leave()
+    follower.beat()
+    assert follower.active == {("0", 0)}
+    assert not follower.standby
+
+
+def stateful() -> Topology:
+    """Reads `t`, and keeps its state in one subtopology."""
+    changelogs = [TopicInfo(CHANGELOG)]
+    return Topology(0, [Subtopology("0", source_topics=["t"], state_changelog_topics=changelogs)])

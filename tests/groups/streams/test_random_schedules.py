@@ -162,14 +162,18 @@ class Schedule(RuleBasedStateMachine):
 
     @invariant()
     def processes_have_a_task_once(self) -> None:
+        """Of one process only one member has a task; it may change its role meanwhile."""
         group = self.simulation.group
         held = Counter(
-            (member.process_id, subtopology, partition)
-            for member in (group.members.values() if group is not None else ())
-            for has in (member.assigned, member.revoking)
-            for tasks in (has.active, has.standby)
-            for subtopology, partitions in tasks.items()
-            for partition in partitions
+            (process_id, subtopology, partition)
+            for process_id, _, subtopology, partition in {
+                (member.process_id, member.member_id, subtopology, partition)
+                for member in (group.members.values() if group is not None else ())
+                for has in (member.assigned, member.revoking)
+                for tasks in (has.active, has.standby)
+                for subtopology, partitions in tasks.items()
+                for partition in partitions
+            }
         )
         assert all(count == 1 for count in held.values()), held
 

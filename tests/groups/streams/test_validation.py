@@ -1,4 +1,4 @@
-"""Invalid heartbeats of streams groups get the errors of Apache Kafka 4.3.1."""
+"""Invalid heartbeats of streams groups get the errors of Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     Subtopology,
     TaskIds,
-    TaskOffset,
     TopicInfo,
     Topology,
 )
@@ -49,16 +48,13 @@ def refusal(**fields: object) -> tuple[ErrorCode, str | None] | None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"instance_id": "i"}, "Static membership is not yet supported."),
-        ({"task_offsets": [TaskOffset()]}, "TaskOffsets are not supported yet."),
-        ({"task_end_offsets": []}, "TaskEndOffsets are not supported yet."),
-        ({"warmup_tasks": TASKS}, "WarmupTasks are not supported yet."),
         (
             {"topology": BY_PATTERN},
             "Regular expressions for source topics are not supported yet.",
         ),
         ({"member_id": " "}, "MemberId can't be empty."),
         ({"group_id": ""}, "GroupId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
         ({"rack_id": ""}, "RackId can't be empty."),
         (
             {"rebalance_timeout_ms": -1},

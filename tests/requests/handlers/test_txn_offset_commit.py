@@ -19,7 +19,7 @@ from kwire.coordinators.runtime.promise import Promise
 from tests.requests.handlers.node import Node, as_received
 from tests.requests.handlers.test_transactional_produce import Coordinator
 
-VERIFIED, ABORTABLE, IMPLICIT = 3, 4, 5
+VERIFIED, ABORTABLE, IMPLICIT, TOPIC_IDS = 3, 4, 5, 6
 """Versions of TxnOffsetCommit, by how they are verified."""
 TOPIC = "__consumer_offsets"
 
@@ -46,6 +46,19 @@ def request(group_id: str = "G", topic: str = "t") -> TxnOffsetCommitRequest:
     place = TxnOffsetCommitRequestPartition(0, 5)
     topics = [TxnOffsetCommitRequestTopic(topic, partitions=[place])]
     return TxnOffsetCommitRequest("x", group_id, 7, 0, topics=topics)
+
+
+def by_id(*topic_ids: bytes, epoch: int = -1) -> TxnOffsetCommitRequest:
+    places = [TxnOffsetCommitRequestPartition(0, 5), TxnOffsetCommitRequestPartition(9, 5)]
+    topics = [TxnOffsetCommitRequestTopic("", topic_id, [*places]) for topic_id in topic_ids]
+    return TxnOffsetCommitRequest("x", "G", 7, 0, epoch, "m" if epoch >= 0 else "", topics=topics)
+
+
+def answers(reply: TxnOffsetCommitResponse) -> list[tuple[bytes, list[tuple[int, ErrorCode]]]]:
+    return [
+        (t.topic_id, [(p.partition_index, ErrorCode(p.error_code)) for p in t.partitions])
+        for t in reply.topics
+    ]
 
 
 def told(reply: TxnOffsetCommitResponse) -> ErrorCode:
@@ -114,3 +127,32 @@ async def test_txn_offset_commit_waits_for_a_remote_coordinator(
     promise.resolve({(TOPIC, 0): ErrorCode.NONE})
     assert told(as_received(await waits, ABORTABLE)) == ErrorCode.NONE
     assert node.partition(TOPIC).log_end_offset == 1
+
+
+async def test_txn_offset_commit_v6_finds_topics_by_id(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    node, _ = verifying(ErrorCode.NONE)
+    known, unknown, zero = node.broker.image.topics["t"].id, b"u" * 16, bytes(16)
+    reply = node.call(by_id(unknown, known, zero), TOPIC_IDS)
+    no_id = ErrorCode.UNKNOWN_TOPIC_ID
+    assert answers(reply) == [
+        (unknown, [(0, no_id), (9, no_id)]),
+        (known, [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (0, ErrorCode.NONE)]),
+        (zero, [(0, no_id), (9, no_id)]),
+    ]
+    assert node.partition(TOPIC).log_end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(IMPLICIT, ErrorCode.ILLEGAL_GENERATION), (TOPIC_IDS, ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+async def test_txn_offset_commit_of_a_member_to_a_missing_group_has_the_versions_error(
+    verifying: Callable[..., tuple[Node, Coordinator]], version: int, error: ErrorCode
+) -> None:
+    node, _ = verifying(ErrorCode.NONE)
+    of_member = by_id(node.broker.image.topics["t"].id, epoch=1)
+    of_member.topics[0].name = "t"
+    of_member.topics[0].partitions.pop()
+    assert told(node.call(of_member, version)) == error

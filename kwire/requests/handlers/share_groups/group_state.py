@@ -17,16 +17,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.share_groups")
 
+FIRST_OFFSET = 0
+
 FORGOTTEN = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Answers of the share coordinator after which it has no state of a partition."""
 
 
 async def initialize(broker: Broker, initialization: ShareInitialization) -> None:
-    """Create the state of partitions at the share coordinator, then record that in the group."""
+    """Create the state of partitions at the share coordinator, then record that in the group.
+
+    The group reads a new partition of a topic from its first record, so that it misses nothing;
+    where it begins to read a topic is up to `share.auto.offset.reset`.
+    """
     await broker.shares.states.provide_topic()
+    epoch, grown = initialization.group_epoch, initialization.grown
     answers = await of_each(
         keys_of(initialization.group_id, initialization.topics),
-        lambda key: broker.shares.states.initialize(key, initialization.group_epoch, NO_OFFSET),
+        lambda key: broker.shares.states.initialize(
+            key, epoch, FIRST_OFFSET if key.topic_id in grown else NO_OFFSET
+        ),
     )
     failed = {key: answer for key, answer in answers.items() if answer.error}
     for key, answer in failed.items():
