@@ -18,6 +18,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 ZERO_UUID = bytes(16)
 
 STRING_SIZE_MAX = 0x7FFF  # bytes of any string: the largest int16 length
+ELEMENTS_MAX = 1_000_000  # of an array, as in Apache Kafka since 4.4
+TAGS_MAX = 10_000  # tagged fields of a struct, as in Apache Kafka since 4.4
 
 RECORDS_COPY_MAX = 4096  # bytes; larger records become a region, as a copy would cost more
 
@@ -245,15 +247,30 @@ def bad_length(name: str, length: int, remaining: int) -> DecodeError:
 
 
 def bad_count(name: str, count: int, remaining: int) -> DecodeError:
-    """The error for an array that is null or does not fit into the remaining bytes."""
+    """The error for an array that is null, too long, or larger than the remaining bytes."""
     if count < 0:
         return DecodeError(f"an array of {name} is null")
+    if ELEMENTS_MAX < count <= remaining:
+        return DecodeError(f"{count} of {name}, {ELEMENTS_MAX} are the most")
     return DecodeError(f"{count} of {name} in {remaining} bytes")
 
 
 def bad_tag(name: str, tag: int) -> DecodeError:
     """The error for a tagged field that this version does not have but another has."""
     return DecodeError(f"{name} has no tag {tag} in this version")
+
+
+def tag_count(data: Buffer, pos: int, end: int, first: int) -> tuple[int, int]:
+    """Return the number of tagged fields, a varint with this first byte, and the position after it.
+
+    Raises DecodeError if it is negative or too large, as Kafka does since 4.4.
+    """
+    count = first
+    if count > 127:
+        count, pos = varint_tail(data, pos, count)
+    if not 0 <= count <= min(end - pos, TAGS_MAX):
+        raise DecodeError(f"{count} tagged fields in {end - pos} bytes, {TAGS_MAX} are the most")
+    return count, pos
 
 
 def read_tag(data: Buffer, pos: int) -> tuple[int, int, int]:
@@ -278,8 +295,7 @@ def skip_tag(pos: int, end: int, size: int) -> int:
 
 def skip_tags(data: Buffer, pos: int, end: int, count: int) -> int:
     """Return the position after `count` (a varint's first byte) unknown tagged fields."""
-    if count > 127:
-        count, pos = varint_tail(data, pos, count)
+    count, pos = tag_count(data, pos, end, count)
     for _ in range(count):
         _, size, pos = read_tag(data, pos)
         pos = skip_tag(pos, end, size)
@@ -305,6 +321,8 @@ def _int_array_reader(code: str) -> Callable[[Buffer, int, int, int], tuple[list
             raise bad_count(f"{width}-byte integers", count, end - pos)
         if count <= _SMALL_COUNT:
             return list(small[count](data, pos)), stop
+        if count > ELEMENTS_MAX:
+            raise bad_count(f"{width}-byte integers", count, end - pos)
         return list(unpack_from(f">{count}{code}", data, pos)), stop
 
     return read
@@ -319,14 +337,14 @@ read_int64s = _int_array_reader("q")
 def read_uuids(data: Buffer, pos: int, end: int, count: int) -> tuple[list[bytes], int]:
     """`count` uuids of 16 bytes each."""
     stop = pos + count * 16
-    if not pos <= stop <= end:
+    if not pos <= stop <= end or count > ELEMENTS_MAX:
         raise bad_count("uuids", count, end - pos)
     return [bytes(data[at : at + 16]) for at in range(pos, stop, 16)], stop
 
 
 def read_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str], int]:
     """Return `count` strings with an int16 length each."""
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("strings", count, end - pos)
     strings = []
     for _ in range(count):
@@ -342,7 +360,7 @@ def read_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str
 
 def read_compact_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[list[str], int]:
     """Return `count` strings with a varint of length + 1 each."""
-    if not 0 <= count <= end - pos:
+    if not 0 <= count <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("strings", count, end - pos)
     strings = []
     for _ in range(count):

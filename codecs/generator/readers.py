@@ -63,7 +63,8 @@ def reader_body(
     # An empty struct counts as a byte, as in Kafka.  Otherwise a count alone could use up memory.
     least = max(1, size_min(message, struct, version))
     needed = "count" if least == 1 else f"count * {least}"
-    with source.block(f"if not 0 <= {needed} <= end - pos:"):
+    limit = module.use("ELEMENTS_MAX")
+    with source.block(f"if not 0 <= {needed} <= end - pos or count > {limit}:"):
         source.add(f'raise {module.use("bad_count")}("{name}", count, end - pos)')
     source.add(f"items: list[{name}] = []")
     with source.block("for _ in range(count):"):
@@ -253,8 +254,7 @@ class _ReaderSource:
             annotation = python_type(field, self.module.names)
             source.add(f"{_variable(field)}: {annotation} = {self._default(field)}")
         with source.block("if tags:"):
-            with source.block("if tags > 127:"):
-                source.add(f"tags, pos = {use('varint_tail')}(data, pos, tags)")
+            source.add(f"tags, pos = {use('tag_count')}(data, pos, end, tags)")
             with source.block("for _ in range(tags):"):
                 source.add(f"tag, size, pos = {use('read_tag')}(data, pos)")
                 self._read_one_tag(tagged)

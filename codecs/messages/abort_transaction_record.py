@@ -17,7 +17,7 @@ from kwire.codecs.primitives import (
     read_tag,
     skip_tag,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 
@@ -40,8 +40,7 @@ def _read_abort_transaction_record_v0(
     pos += 1
     reason: str | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -128,7 +129,7 @@ class AddPartitionsToTxnResponse(Message):
 def _read_list_add_partitions_to_txn_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnTopic", count, end - pos)
     items: list[AddPartitionsToTxnTopic] = []
     for _ in range(count):
@@ -168,7 +169,7 @@ def _read_add_partitions_to_txn_request_v0(
 def _read_list_add_partitions_to_txn_topic_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnTopic", count, end - pos)
     items: list[AddPartitionsToTxnTopic] = []
     for _ in range(count):
@@ -224,7 +225,7 @@ def _read_add_partitions_to_txn_request_v3(
 def _read_list_add_partitions_to_txn_transaction_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnTransaction], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnTransaction", count, end - pos)
     items: list[AddPartitionsToTxnTransaction] = []
     for _ in range(count):
@@ -373,7 +374,7 @@ def _write_add_partitions_to_txn_request_v4(out: Frame, item: AddPartitionsToTxn
 def _read_list_add_partitions_to_txn_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnPartitionResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnPartitionResult", count, end - pos)
     items: list[AddPartitionsToTxnPartitionResult] = []
     for _ in range(count):
@@ -386,7 +387,7 @@ def _read_list_add_partitions_to_txn_partition_result_v0(
 def _read_list_add_partitions_to_txn_topic_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnTopicResult", count, end - pos)
     items: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count):
@@ -416,7 +417,7 @@ def _read_add_partitions_to_txn_response_v0(
 def _read_list_add_partitions_to_txn_partition_result_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnPartitionResult], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnPartitionResult", count, end - pos)
     items: list[AddPartitionsToTxnPartitionResult] = []
     for _ in range(count):
@@ -431,7 +432,7 @@ def _read_list_add_partitions_to_txn_partition_result_v3(
 def _read_list_add_partitions_to_txn_topic_result_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnTopicResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnTopicResult", count, end - pos)
     items: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count):
@@ -475,7 +476,7 @@ def _read_add_partitions_to_txn_response_v3(
 def _read_list_add_partitions_to_txn_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AddPartitionsToTxnResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AddPartitionsToTxnResult", count, end - pos)
     items: list[AddPartitionsToTxnResult] = []
     for _ in range(count):

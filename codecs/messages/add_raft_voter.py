@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -77,7 +78,7 @@ class AddRaftVoterResponse(Message):
 def _read_list_listener_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Listener], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Listener", count, end - pos)
     items: list[Listener] = []
     for _ in range(count):

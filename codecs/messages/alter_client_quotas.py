@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -104,7 +105,7 @@ class AlterClientQuotasResponse(Message):
 def _read_list_entity_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntityData], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntityData", count, end - pos)
     items: list[EntityData] = []
     for _ in range(count):
@@ -129,7 +130,7 @@ def _read_list_entity_data_v0(
 
 
 def _read_list_op_data_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[OpData], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OpData", count, end - pos)
     items: list[OpData] = []
     for _ in range(count):
@@ -149,7 +150,7 @@ def _read_list_op_data_v0(data: Buffer, pos: int, end: int, count: int) -> tuple
 def _read_list_request_entry_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestEntryData], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestEntryData", count, end - pos)
     items: list[RequestEntryData] = []
     for _ in range(count):
@@ -177,7 +178,7 @@ def _read_alter_client_quotas_request_v0(
 def _read_list_entity_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntityData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntityData", count, end - pos)
     items: list[EntityData] = []
     for _ in range(count):
@@ -210,7 +211,7 @@ def _read_list_entity_data_v1(
 
 
 def _read_list_op_data_v1(data: Buffer, pos: int, end: int, count: int) -> tuple[list[OpData], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OpData", count, end - pos)
     items: list[OpData] = []
     for _ in range(count):
@@ -234,7 +235,7 @@ def _read_list_op_data_v1(data: Buffer, pos: int, end: int, count: int) -> tuple
 def _read_list_request_entry_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestEntryData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestEntryData", count, end - pos)
     items: list[RequestEntryData] = []
     for _ in range(count):
@@ -370,7 +371,7 @@ def _write_alter_client_quotas_request_v1(out: Frame, item: AlterClientQuotasReq
 def _read_list_response_entry_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseEntryData], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseEntryData", count, end - pos)
     items: list[ResponseEntryData] = []
     for _ in range(count):
@@ -402,7 +403,7 @@ def _read_alter_client_quotas_response_v0(
 def _read_list_response_entry_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseEntryData], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseEntryData", count, end - pos)
     items: list[ResponseEntryData] = []
     for _ in range(count):

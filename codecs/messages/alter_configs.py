@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -98,7 +99,7 @@ class AlterConfigsResponse(Message):
 def _read_list_alterable_config_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterableConfig", count, end - pos)
     items: list[AlterableConfig] = []
     for _ in range(count):
@@ -125,7 +126,7 @@ def _read_list_alterable_config_v0(
 def _read_list_alter_configs_resource_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResource", count, end - pos)
     items: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -157,7 +158,7 @@ def _read_alter_configs_request_v0(
 def _read_list_alterable_config_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterableConfig", count, end - pos)
     items: list[AlterableConfig] = []
     for _ in range(count):
@@ -192,7 +193,7 @@ def _read_list_alterable_config_v2(
 def _read_list_alter_configs_resource_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResource", count, end - pos)
     items: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -315,7 +316,7 @@ def _write_alter_configs_request_v2(out: Frame, item: AlterConfigsRequest) -> No
 def _read_list_alter_configs_resource_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResourceResponse", count, end - pos)
     items: list[AlterConfigsResourceResponse] = []
     for _ in range(count):
@@ -353,7 +354,7 @@ def _read_alter_configs_response_v0(
 def _read_list_alter_configs_resource_response_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResourceResponse", count, end - pos)
     items: list[AlterConfigsResourceResponse] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -118,7 +119,7 @@ class AlterPartitionResponse(Message):
 def _read_list_request_partition_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -140,7 +141,7 @@ def _read_list_request_partition_data_v2(
 def _read_list_request_topic_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -175,7 +176,7 @@ def _read_alter_partition_request_v2(
 def _read_list_broker_state_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[BrokerState], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("BrokerState", count, end - pos)
     items: list[BrokerState] = []
     for _ in range(count):
@@ -190,7 +191,7 @@ def _read_list_broker_state_v3(
 def _read_list_request_partition_data_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -213,7 +214,7 @@ def _read_list_request_partition_data_v3(
 def _read_list_request_topic_data_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -327,7 +328,7 @@ def _write_alter_partition_request_v3(out: Frame, item: AlterPartitionRequest) -
 def _read_list_response_partition_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -350,7 +351,7 @@ def _read_list_response_partition_data_v2(
 def _read_list_response_topic_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):

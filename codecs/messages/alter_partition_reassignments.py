@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -103,7 +104,7 @@ class AlterPartitionReassignmentsResponse(Message):
 def _read_list_reassignable_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReassignablePartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReassignablePartition", count, end - pos)
     items: list[ReassignablePartition] = []
     for _ in range(count):
@@ -125,7 +126,7 @@ def _read_list_reassignable_partition_v0(
 def _read_list_reassignable_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReassignableTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReassignableTopic", count, end - pos)
     items: list[ReassignableTopic] = []
     for _ in range(count):
@@ -247,7 +248,7 @@ def _write_alter_partition_reassignments_request_v1(
 def _read_list_reassignable_partition_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReassignablePartitionResponse], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReassignablePartitionResponse", count, end - pos)
     items: list[ReassignablePartitionResponse] = []
     for _ in range(count):
@@ -273,7 +274,7 @@ def _read_list_reassignable_partition_response_v0(
 def _read_list_reassignable_topic_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReassignableTopicResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReassignableTopicResponse", count, end - pos)
     items: list[ReassignableTopicResponse] = []
     for _ in range(count):

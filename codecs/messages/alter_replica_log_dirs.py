@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -99,7 +100,7 @@ class AlterReplicaLogDirsResponse(Message):
 def _read_list_alter_replica_log_dir_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirTopic", count, end - pos)
     items: list[AlterReplicaLogDirTopic] = []
     for _ in range(count):
@@ -120,7 +121,7 @@ def _read_list_alter_replica_log_dir_topic_v1(
 def _read_list_alter_replica_log_dir_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDir], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDir", count, end - pos)
     items: list[AlterReplicaLogDir] = []
     for _ in range(count):
@@ -150,7 +151,7 @@ def _read_alter_replica_log_dirs_request_v1(
 def _read_list_alter_replica_log_dir_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirTopic", count, end - pos)
     items: list[AlterReplicaLogDirTopic] = []
     for _ in range(count):
@@ -179,7 +180,7 @@ def _read_list_alter_replica_log_dir_topic_v2(
 def _read_list_alter_replica_log_dir_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDir], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDir", count, end - pos)
     items: list[AlterReplicaLogDir] = []
     for _ in range(count):
@@ -296,7 +297,7 @@ def _write_alter_replica_log_dirs_request_v2(out: Frame, item: AlterReplicaLogDi
 def _read_list_alter_replica_log_dir_partition_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirPartitionResult", count, end - pos)
     items: list[AlterReplicaLogDirPartitionResult] = []
     for _ in range(count):
@@ -309,7 +310,7 @@ def _read_list_alter_replica_log_dir_partition_result_v1(
 def _read_list_alter_replica_log_dir_topic_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirTopicResult", count, end - pos)
     items: list[AlterReplicaLogDirTopicResult] = []
     for _ in range(count):
@@ -339,7 +340,7 @@ def _read_alter_replica_log_dirs_response_v1(
 def _read_list_alter_replica_log_dir_partition_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirPartitionResult", count, end - pos)
     items: list[AlterReplicaLogDirPartitionResult] = []
     for _ in range(count):
@@ -354,7 +355,7 @@ def _read_list_alter_replica_log_dir_partition_result_v2(
 def _read_list_alter_replica_log_dir_topic_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterReplicaLogDirTopicResult", count, end - pos)
     items: list[AlterReplicaLogDirTopicResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -100,7 +101,7 @@ class AlterShareGroupOffsetsResponse(Message):
 def _read_list_alter_share_group_offsets_request_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterShareGroupOffsetsRequestPartition", count, end - pos)
     items: list[AlterShareGroupOffsetsRequestPartition] = []
     for _ in range(count):
@@ -115,7 +116,7 @@ def _read_list_alter_share_group_offsets_request_partition_v0(
 def _read_list_alter_share_group_offsets_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterShareGroupOffsetsRequestTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterShareGroupOffsetsRequestTopic", count, end - pos)
     items: list[AlterShareGroupOffsetsRequestTopic] = []
     for _ in range(count):
@@ -214,7 +215,7 @@ def _write_alter_share_group_offsets_request_v0(
 def _read_list_alter_share_group_offsets_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterShareGroupOffsetsResponsePartition], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterShareGroupOffsetsResponsePartition", count, end - pos)
     items: list[AlterShareGroupOffsetsResponsePartition] = []
     for _ in range(count):
@@ -242,7 +243,7 @@ def _read_list_alter_share_group_offsets_response_partition_v0(
 def _read_list_alter_share_group_offsets_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterShareGroupOffsetsResponseTopic], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterShareGroupOffsetsResponseTopic", count, end - pos)
     items: list[AlterShareGroupOffsetsResponseTopic] = []
     for _ in range(count):

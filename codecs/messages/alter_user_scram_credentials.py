@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -92,7 +93,7 @@ class AlterUserScramCredentialsResponse(Message):
 def _read_list_scram_credential_deletion_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ScramCredentialDeletion], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ScramCredentialDeletion", count, end - pos)
     items: list[ScramCredentialDeletion] = []
     for _ in range(count):
@@ -116,7 +117,7 @@ def _read_list_scram_credential_deletion_v0(
 def _read_list_scram_credential_upsertion_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ScramCredentialUpsertion], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ScramCredentialUpsertion", count, end - pos)
     items: list[ScramCredentialUpsertion] = []
     for _ in range(count):
@@ -237,7 +238,7 @@ def _write_alter_user_scram_credentials_request_v0(
 def _read_list_alter_user_scram_credentials_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterUserScramCredentialsResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterUserScramCredentialsResult", count, end - pos)
     items: list[AlterUserScramCredentialsResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -23,7 +24,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_t = Layout(">?").unpack_from
@@ -236,7 +237,7 @@ def _write_api_versions_request_v5(out: Frame, item: ApiVersionsRequest) -> None
 def _read_list_api_version_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ApiVersion], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ApiVersion", count, end - pos)
     items: list[ApiVersion] = []
     for _ in range(count):
@@ -269,7 +270,7 @@ def _read_api_versions_response_v1(
 def _read_list_api_version_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ApiVersion], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ApiVersion", count, end - pos)
     items: list[ApiVersion] = []
     for _ in range(count):
@@ -284,7 +285,7 @@ def _read_list_api_version_v3(
 def _read_list_supported_feature_key_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[SupportedFeatureKey], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("SupportedFeatureKey", count, end - pos)
     items: list[SupportedFeatureKey] = []
     for _ in range(count):
@@ -308,7 +309,7 @@ def _read_list_supported_feature_key_v3(
 def _read_list_finalized_feature_key_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FinalizedFeatureKey], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FinalizedFeatureKey", count, end - pos)
     items: list[FinalizedFeatureKey] = []
     for _ in range(count):
@@ -344,8 +345,7 @@ def _read_api_versions_response_v3(
     finalized_features: list[FinalizedFeatureKey] = []
     zk_migration_ready: bool = False
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -108,7 +109,7 @@ class AssignReplicasToDirsResponse(Message):
 def _read_list_request_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -123,7 +124,7 @@ def _read_list_request_partition_data_v0(
 def _read_list_request_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -143,7 +144,7 @@ def _read_list_request_topic_data_v0(
 def _read_list_request_directory_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestDirectoryData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestDirectoryData", count, end - pos)
     items: list[RequestDirectoryData] = []
     for _ in range(count):
@@ -220,7 +221,7 @@ def _write_assign_replicas_to_dirs_request_v0(
 def _read_list_response_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -235,7 +236,7 @@ def _read_list_response_partition_data_v0(
 def _read_list_response_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -255,7 +256,7 @@ def _read_list_response_topic_data_v0(
 def _read_list_response_directory_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseDirectoryData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseDirectoryData", count, end - pos)
     items: list[ResponseDirectoryData] = []
     for _ in range(count):

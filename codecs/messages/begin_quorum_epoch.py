@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -25,7 +26,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_HB = Layout(">HB").unpack_from
@@ -136,7 +137,7 @@ class BeginQuorumEpochResponse(Message):
 def _read_list_request_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -149,7 +150,7 @@ def _read_list_request_partition_data_v0(
 def _read_list_request_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -188,7 +189,7 @@ def _read_begin_quorum_epoch_request_v0(
 def _read_list_request_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 29 <= end - pos:
+    if not 0 <= count * 29 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -207,7 +208,7 @@ def _read_list_request_partition_data_v1(
 def _read_list_request_topic_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -236,7 +237,7 @@ def _read_list_request_topic_data_v1(
 def _read_list_leader_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderEndpoint], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderEndpoint", count, end - pos)
     items: list[LeaderEndpoint] = []
     for _ in range(count):
@@ -396,7 +397,7 @@ def _write_begin_quorum_epoch_request_v1(out: Frame, item: BeginQuorumEpochReque
 def _read_list_response_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -409,7 +410,7 @@ def _read_list_response_partition_data_v0(
 def _read_list_response_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -439,7 +440,7 @@ def _read_begin_quorum_epoch_response_v0(
 def _read_list_response_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -454,7 +455,7 @@ def _read_list_response_partition_data_v1(
 def _read_list_response_topic_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -483,7 +484,7 @@ def _read_list_response_topic_data_v1(
 def _read_list_node_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):
@@ -516,8 +517,7 @@ def _read_begin_quorum_epoch_response_v1(
     pos += 1
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

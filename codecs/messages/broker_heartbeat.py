@@ -21,7 +21,7 @@ from kwire.codecs.primitives import (
     refuse,
     skip_tag,
     skip_tags,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_ihtttB = Layout(">ih???B").unpack_from
@@ -73,8 +73,7 @@ def _read_broker_heartbeat_request_v0(
     ) = _unpack_iqqttB(data, pos)
     pos += 23
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -97,8 +96,7 @@ def _read_broker_heartbeat_request_v1(
     pos += 23
     offline_log_dirs: list[bytes] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -127,8 +125,7 @@ def _read_broker_heartbeat_request_v2(
     offline_log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

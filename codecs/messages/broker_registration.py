@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -99,7 +100,7 @@ class BrokerRegistrationResponse(Message):
 def _read_list_listener_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Listener], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Listener", count, end - pos)
     items: list[Listener] = []
     for _ in range(count):
@@ -132,7 +133,7 @@ def _read_list_listener_v0(
 def _read_list_feature_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Feature], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Feature", count, end - pos)
     items: list[Feature] = []
     for _ in range(count):

@@ -20,7 +20,7 @@ from kwire.codecs.primitives import (
     read_uuids,
     refuse,
     skip_tag,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_b = Layout(">b").unpack_from
@@ -54,8 +54,7 @@ def _read_broker_registration_change_record_v0(
     pos += 13
     fenced: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -80,8 +79,7 @@ def _read_broker_registration_change_record_v1(
     fenced: int = 0
     in_controlled_shutdown: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -110,8 +108,7 @@ def _read_broker_registration_change_record_v2(
     in_controlled_shutdown: int = 0
     log_dirs: list[bytes] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -145,8 +142,7 @@ def _read_broker_registration_change_record_v3(
     log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

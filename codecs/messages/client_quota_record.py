@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -52,7 +53,7 @@ class ClientQuotaRecord(Message):
 def _read_list_entity_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntityData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntityData", count, end - pos)
     items: list[EntityData] = []
     for _ in range(count):

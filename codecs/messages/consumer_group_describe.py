@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -146,7 +147,7 @@ def _write_consumer_group_describe_request_v0(
 def _read_list_topic_partitions_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitions", count, end - pos)
     items: list[TopicPartitions] = []
     for _ in range(count):
@@ -186,7 +187,7 @@ def _read_assignment_v0(data: Buffer, pos: int, end: int) -> tuple[Assignment, i
 
 
 def _read_list_member_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Member], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Member", count, end - pos)
     items: list[Member] = []
     for _ in range(count):
@@ -271,7 +272,7 @@ def _read_list_member_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[
 def _read_list_described_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -345,7 +346,7 @@ def _read_consumer_group_describe_response_v0(
 
 
 def _read_list_member_v1(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Member], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Member", count, end - pos)
     items: list[Member] = []
     for _ in range(count):
@@ -431,7 +432,7 @@ def _read_list_member_v1(data: Buffer, pos: int, end: int, count: int) -> tuple[
 def _read_list_described_group_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -95,7 +96,7 @@ class ConsumerGroupHeartbeatResponse(Message):
 def _read_list_topic_partitions_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitions", count, end - pos)
     items: list[TopicPartitions] = []
     for _ in range(count):

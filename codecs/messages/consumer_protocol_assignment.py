@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -49,7 +50,7 @@ class ConsumerProtocolAssignment(Message):
 def _read_list_topic_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartition", count, end - pos)
     items: list[TopicPartition] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -113,7 +114,7 @@ def _write_controlled_shutdown_request_v3(out: Frame, item: ControlledShutdownRe
 def _read_list_remaining_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RemainingPartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RemainingPartition", count, end - pos)
     items: list[RemainingPartition] = []
     for _ in range(count):
@@ -142,7 +143,7 @@ def _read_controlled_shutdown_response_v0(
 def _read_list_remaining_partition_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RemainingPartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RemainingPartition", count, end - pos)
     items: list[RemainingPartition] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -90,7 +91,7 @@ class CreateAclsResponse(Message):
 def _read_list_acl_creation_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclCreation], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclCreation", count, end - pos)
     items: list[AclCreation] = []
     for _ in range(count):
@@ -134,7 +135,7 @@ def _read_create_acls_request_v1(data: Buffer, pos: int, end: int) -> tuple[Crea
 def _read_list_acl_creation_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclCreation], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclCreation", count, end - pos)
     items: list[AclCreation] = []
     for _ in range(count):
@@ -249,7 +250,7 @@ def _write_create_acls_request_v2(out: Frame, item: CreateAclsRequest) -> None:
 def _read_list_acl_creation_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclCreationResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclCreationResult", count, end - pos)
     items: list[AclCreationResult] = []
     for _ in range(count):
@@ -278,7 +279,7 @@ def _read_create_acls_response_v1(
 def _read_list_acl_creation_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclCreationResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclCreationResult", count, end - pos)
     items: list[AclCreationResult] = []
     for _ in range(count):

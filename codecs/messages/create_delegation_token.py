@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -90,7 +91,7 @@ class CreateDelegationTokenResponse(Message):
 def _read_list_creatable_renewers_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableRenewers], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableRenewers", count, end - pos)
     items: list[CreatableRenewers] = []
     for _ in range(count):
@@ -126,7 +127,7 @@ def _read_create_delegation_token_request_v1(
 def _read_list_creatable_renewers_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableRenewers], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableRenewers", count, end - pos)
     items: list[CreatableRenewers] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -96,7 +97,7 @@ class CreatePartitionsResponse(Message):
 def _read_list_create_partitions_assignment_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsAssignment], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsAssignment", count, end - pos)
     items: list[CreatePartitionsAssignment] = []
     for _ in range(count):
@@ -110,7 +111,7 @@ def _read_list_create_partitions_assignment_v0(
 def _read_list_create_partitions_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsTopic], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsTopic", count, end - pos)
     items: list[CreatePartitionsTopic] = []
     for _ in range(count):
@@ -144,7 +145,7 @@ def _read_create_partitions_request_v0(
 def _read_list_create_partitions_assignment_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsAssignment], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsAssignment", count, end - pos)
     items: list[CreatePartitionsAssignment] = []
     for _ in range(count):
@@ -164,7 +165,7 @@ def _read_list_create_partitions_assignment_v2(
 def _read_list_create_partitions_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsTopic], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsTopic", count, end - pos)
     items: list[CreatePartitionsTopic] = []
     for _ in range(count):
@@ -282,7 +283,7 @@ def _write_create_partitions_request_v2(out: Frame, item: CreatePartitionsReques
 def _read_list_create_partitions_topic_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsTopicResult", count, end - pos)
     items: list[CreatePartitionsTopicResult] = []
     for _ in range(count):
@@ -318,7 +319,7 @@ def _read_create_partitions_response_v0(
 def _read_list_create_partitions_topic_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatePartitionsTopicResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatePartitionsTopicResult", count, end - pos)
     items: list[CreatePartitionsTopicResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -26,7 +27,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16shB = Layout(">16shB").unpack_from
@@ -136,7 +137,7 @@ class CreateTopicsResponse(Message):
 def _read_list_creatable_replica_assignment_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableReplicaAssignment], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableReplicaAssignment", count, end - pos)
     items: list[CreatableReplicaAssignment] = []
     for _ in range(count):
@@ -150,7 +151,7 @@ def _read_list_creatable_replica_assignment_v2(
 def _read_list_creatable_topic_config_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicConfig], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicConfig", count, end - pos)
     items: list[CreatableTopicConfig] = []
     for _ in range(count):
@@ -177,7 +178,7 @@ def _read_list_creatable_topic_config_v2(
 def _read_list_creatable_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopic], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopic", count, end - pos)
     items: list[CreatableTopic] = []
     for _ in range(count):
@@ -212,7 +213,7 @@ def _read_create_topics_request_v2(
 def _read_list_creatable_replica_assignment_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableReplicaAssignment], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableReplicaAssignment", count, end - pos)
     items: list[CreatableReplicaAssignment] = []
     for _ in range(count):
@@ -232,7 +233,7 @@ def _read_list_creatable_replica_assignment_v5(
 def _read_list_creatable_topic_config_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicConfig], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicConfig", count, end - pos)
     items: list[CreatableTopicConfig] = []
     for _ in range(count):
@@ -267,7 +268,7 @@ def _read_list_creatable_topic_config_v5(
 def _read_list_creatable_topic_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopic], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopic", count, end - pos)
     items: list[CreatableTopic] = []
     for _ in range(count):
@@ -425,7 +426,7 @@ def _write_create_topics_request_v5(out: Frame, item: CreateTopicsRequest) -> No
 def _read_list_creatable_topic_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicResult", count, end - pos)
     items: list[CreatableTopicResult] = []
     for _ in range(count):
@@ -461,7 +462,7 @@ def _read_create_topics_response_v2(
 def _read_list_creatable_topic_configs_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicConfigs], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicConfigs", count, end - pos)
     items: list[CreatableTopicConfigs] = []
     for _ in range(count):
@@ -496,7 +497,7 @@ def _read_list_creatable_topic_configs_v5(
 def _read_list_creatable_topic_result_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicResult", count, end - pos)
     items: list[CreatableTopicResult] = []
     for _ in range(count):
@@ -531,8 +532,7 @@ def _read_list_creatable_topic_result_v5(
         pos += 1
         topic_config_error_code: int = 0
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -565,7 +565,7 @@ def _read_create_topics_response_v5(
 def _read_list_creatable_topic_result_v7(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CreatableTopicResult", count, end - pos)
     items: list[CreatableTopicResult] = []
     for _ in range(count):
@@ -600,8 +600,7 @@ def _read_list_creatable_topic_result_v7(
         pos += 1
         topic_config_error_code: int = 0
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:

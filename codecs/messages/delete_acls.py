@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -108,7 +109,7 @@ class DeleteAclsResponse(Message):
 def _read_list_delete_acls_filter_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsFilter], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsFilter", count, end - pos)
     items: list[DeleteAclsFilter] = []
     for _ in range(count):
@@ -158,7 +159,7 @@ def _read_delete_acls_request_v1(data: Buffer, pos: int, end: int) -> tuple[Dele
 def _read_list_delete_acls_filter_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsFilter], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsFilter", count, end - pos)
     items: list[DeleteAclsFilter] = []
     for _ in range(count):
@@ -299,7 +300,7 @@ def _write_delete_acls_request_v2(out: Frame, item: DeleteAclsRequest) -> None:
 def _read_list_delete_acls_matching_acl_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsMatchingAcl], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsMatchingAcl", count, end - pos)
     items: list[DeleteAclsMatchingAcl] = []
     for _ in range(count):
@@ -345,7 +346,7 @@ def _read_list_delete_acls_matching_acl_v1(
 def _read_list_delete_acls_filter_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsFilterResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsFilterResult", count, end - pos)
     items: list[DeleteAclsFilterResult] = []
     for _ in range(count):
@@ -377,7 +378,7 @@ def _read_delete_acls_response_v1(
 def _read_list_delete_acls_matching_acl_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsMatchingAcl], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsMatchingAcl", count, end - pos)
     items: list[DeleteAclsMatchingAcl] = []
     for _ in range(count):
@@ -433,7 +434,7 @@ def _read_list_delete_acls_matching_acl_v2(
 def _read_list_delete_acls_filter_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteAclsFilterResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteAclsFilterResult", count, end - pos)
     items: list[DeleteAclsFilterResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -113,7 +114,7 @@ def _write_delete_groups_request_v2(out: Frame, item: DeleteGroupsRequest) -> No
 def _read_list_deletable_group_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableGroupResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableGroupResult", count, end - pos)
     items: list[DeletableGroupResult] = []
     for _ in range(count):
@@ -142,7 +143,7 @@ def _read_delete_groups_response_v0(
 def _read_list_deletable_group_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableGroupResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableGroupResult", count, end - pos)
     items: list[DeletableGroupResult] = []
     for _ in range(count):
@@ -181,7 +182,7 @@ def _read_delete_groups_response_v2(
 def _read_list_deletable_group_result_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableGroupResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableGroupResult", count, end - pos)
     items: list[DeletableGroupResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Records,
@@ -106,7 +107,7 @@ class DeleteRecordsResponse(Message):
 def _read_list_delete_records_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsPartition], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsPartition", count, end - pos)
     items: list[DeleteRecordsPartition] = []
     for _ in range(count):
@@ -119,7 +120,7 @@ def _read_list_delete_records_partition_v0(
 def _read_list_delete_records_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsTopic", count, end - pos)
     items: list[DeleteRecordsTopic] = []
     for _ in range(count):
@@ -151,7 +152,7 @@ def _read_delete_records_request_v0(
 def _read_list_delete_records_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsPartition], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsPartition", count, end - pos)
     items: list[DeleteRecordsPartition] = []
     for _ in range(count):
@@ -166,7 +167,7 @@ def _read_list_delete_records_partition_v2(
 def _read_list_delete_records_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsTopic", count, end - pos)
     items: list[DeleteRecordsTopic] = []
     for _ in range(count):
@@ -267,7 +268,7 @@ def _write_delete_records_request_v2(out: Frame, item: DeleteRecordsRequest) -> 
 def _read_list_delete_records_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsPartitionResult], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsPartitionResult", count, end - pos)
     items: list[DeleteRecordsPartitionResult] = []
     for _ in range(count):
@@ -280,7 +281,7 @@ def _read_list_delete_records_partition_result_v0(
 def _read_list_delete_records_topic_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsTopicResult", count, end - pos)
     items: list[DeleteRecordsTopicResult] = []
     for _ in range(count):
@@ -310,7 +311,7 @@ def _read_delete_records_response_v0(
 def _read_list_delete_records_partition_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsPartitionResult], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsPartitionResult", count, end - pos)
     items: list[DeleteRecordsPartitionResult] = []
     for _ in range(count):
@@ -325,7 +326,7 @@ def _read_list_delete_records_partition_result_v2(
 def _read_list_delete_records_topic_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteRecordsTopicResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteRecordsTopicResult", count, end - pos)
     items: list[DeleteRecordsTopicResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -79,7 +80,7 @@ class DeleteShareGroupOffsetsResponse(Message):
 def _read_list_delete_share_group_offsets_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteShareGroupOffsetsRequestTopic], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteShareGroupOffsetsRequestTopic", count, end - pos)
     items: list[DeleteShareGroupOffsetsRequestTopic] = []
     for _ in range(count):
@@ -160,7 +161,7 @@ def _write_delete_share_group_offsets_request_v0(
 def _read_list_delete_share_group_offsets_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteShareGroupOffsetsResponseTopic], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteShareGroupOffsetsResponseTopic", count, end - pos)
     items: list[DeleteShareGroupOffsetsResponseTopic] = []
     for _ in range(count):

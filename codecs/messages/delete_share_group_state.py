@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -91,7 +92,7 @@ class DeleteShareGroupStateResponse(Message):
 def _read_list_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -106,7 +107,7 @@ def _read_list_partition_data_v0(
 def _read_list_delete_state_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteStateData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteStateData", count, end - pos)
     items: list[DeleteStateData] = []
     for _ in range(count):
@@ -186,7 +187,7 @@ def _write_delete_share_group_state_request_v0(
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -212,7 +213,7 @@ def _read_list_partition_result_v0(
 def _read_list_delete_state_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteStateResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteStateResult", count, end - pos)
     items: list[DeleteStateResult] = []
     for _ in range(count):

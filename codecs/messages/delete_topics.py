@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -119,7 +120,7 @@ def _read_delete_topics_request_v4(
 def _read_list_delete_topic_state_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeleteTopicState], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeleteTopicState", count, end - pos)
     items: list[DeleteTopicState] = []
     for _ in range(count):
@@ -205,7 +206,7 @@ def _write_delete_topics_request_v6(out: Frame, item: DeleteTopicsRequest) -> No
 def _read_list_deletable_topic_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableTopicResult", count, end - pos)
     items: list[DeletableTopicResult] = []
     for _ in range(count):
@@ -234,7 +235,7 @@ def _read_delete_topics_response_v1(
 def _read_list_deletable_topic_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableTopicResult", count, end - pos)
     items: list[DeletableTopicResult] = []
     for _ in range(count):
@@ -273,7 +274,7 @@ def _read_delete_topics_response_v4(
 def _read_list_deletable_topic_result_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableTopicResult", count, end - pos)
     items: list[DeletableTopicResult] = []
     for _ in range(count):
@@ -323,7 +324,7 @@ def _read_delete_topics_response_v5(
 def _read_list_deletable_topic_result_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DeletableTopicResult", count, end - pos)
     items: list[DeletableTopicResult] = []
     for _ in range(count):

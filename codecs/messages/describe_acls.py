@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -241,7 +242,7 @@ def _write_describe_acls_request_v2(out: Frame, item: DescribeAclsRequest) -> No
 def _read_list_acl_description_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclDescription], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclDescription", count, end - pos)
     items: list[AclDescription] = []
     for _ in range(count):
@@ -268,7 +269,7 @@ def _read_list_acl_description_v1(
 def _read_list_describe_acls_resource_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeAclsResource], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeAclsResource", count, end - pos)
     items: list[DescribeAclsResource] = []
     for _ in range(count):
@@ -307,7 +308,7 @@ def _read_describe_acls_response_v1(
 def _read_list_acl_description_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AclDescription], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AclDescription", count, end - pos)
     items: list[AclDescription] = []
     for _ in range(count):
@@ -340,7 +341,7 @@ def _read_list_acl_description_v2(
 def _read_list_describe_acls_resource_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeAclsResource], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeAclsResource", count, end - pos)
     items: list[DescribeAclsResource] = []
     for _ in range(count):

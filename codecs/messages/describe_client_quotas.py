@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -106,7 +107,7 @@ class DescribeClientQuotasResponse(Message):
 def _read_list_component_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ComponentData], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ComponentData", count, end - pos)
     items: list[ComponentData] = []
     for _ in range(count):
@@ -144,7 +145,7 @@ def _read_describe_client_quotas_request_v0(
 def _read_list_component_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ComponentData], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ComponentData", count, end - pos)
     items: list[ComponentData] = []
     for _ in range(count):
@@ -247,7 +248,7 @@ def _write_describe_client_quotas_request_v1(out: Frame, item: DescribeClientQuo
 def _read_list_entity_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntityData], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntityData", count, end - pos)
     items: list[EntityData] = []
     for _ in range(count):
@@ -274,7 +275,7 @@ def _read_list_entity_data_v0(
 def _read_list_value_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ValueData], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ValueData", count, end - pos)
     items: list[ValueData] = []
     for _ in range(count):
@@ -294,7 +295,7 @@ def _read_list_value_data_v0(
 def _read_list_entry_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntryData], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntryData", count, end - pos)
     items: list[EntryData] = []
     for _ in range(count):
@@ -331,7 +332,7 @@ def _read_describe_client_quotas_response_v0(
 def _read_list_entity_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntityData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntityData", count, end - pos)
     items: list[EntityData] = []
     for _ in range(count):
@@ -366,7 +367,7 @@ def _read_list_entity_data_v1(
 def _read_list_value_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ValueData], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ValueData", count, end - pos)
     items: list[ValueData] = []
     for _ in range(count):
@@ -390,7 +391,7 @@ def _read_list_value_data_v1(
 def _read_list_entry_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EntryData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EntryData", count, end - pos)
     items: list[EntryData] = []
     for _ in range(count):

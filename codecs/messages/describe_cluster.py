@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -139,7 +140,7 @@ def _write_describe_cluster_request_v2(out: Frame, item: DescribeClusterRequest)
 def _read_list_describe_cluster_broker_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeClusterBroker], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeClusterBroker", count, end - pos)
     items: list[DescribeClusterBroker] = []
     for _ in range(count):
@@ -250,7 +251,7 @@ def _read_describe_cluster_response_v1(
 def _read_list_describe_cluster_broker_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeClusterBroker], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeClusterBroker", count, end - pos)
     items: list[DescribeClusterBroker] = []
     for _ in range(count):

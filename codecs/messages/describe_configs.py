@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -129,7 +130,7 @@ class DescribeConfigsResponse(Message):
 def _read_list_describe_configs_resource_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResource], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResource", count, end - pos)
     items: list[DescribeConfigsResource] = []
     for _ in range(count):
@@ -174,7 +175,7 @@ def _read_describe_configs_request_v3(
 def _read_list_describe_configs_resource_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResource], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResource", count, end - pos)
     items: list[DescribeConfigsResource] = []
     for _ in range(count):
@@ -282,7 +283,7 @@ def _write_describe_configs_request_v4(out: Frame, item: DescribeConfigsRequest)
 def _read_list_describe_configs_synonym_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsSynonym], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsSynonym", count, end - pos)
     items: list[DescribeConfigsSynonym] = []
     for _ in range(count):
@@ -311,7 +312,7 @@ def _read_list_describe_configs_synonym_v1(
 def _read_list_describe_configs_resource_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResourceResult], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResourceResult", count, end - pos)
     items: list[DescribeConfigsResourceResult] = []
     for _ in range(count):
@@ -343,7 +344,7 @@ def _read_list_describe_configs_resource_result_v1(
 def _read_list_describe_configs_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResult], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResult", count, end - pos)
     items: list[DescribeConfigsResult] = []
     for _ in range(count):
@@ -384,7 +385,7 @@ def _read_describe_configs_response_v1(
 def _read_list_describe_configs_resource_result_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResourceResult], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResourceResult", count, end - pos)
     items: list[DescribeConfigsResourceResult] = []
     for _ in range(count):
@@ -426,7 +427,7 @@ def _read_list_describe_configs_resource_result_v3(
 def _read_list_describe_configs_result_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResult], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResult", count, end - pos)
     items: list[DescribeConfigsResult] = []
     for _ in range(count):
@@ -467,7 +468,7 @@ def _read_describe_configs_response_v3(
 def _read_list_describe_configs_synonym_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsSynonym], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsSynonym", count, end - pos)
     items: list[DescribeConfigsSynonym] = []
     for _ in range(count):
@@ -502,7 +503,7 @@ def _read_list_describe_configs_synonym_v4(
 def _read_list_describe_configs_resource_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResourceResult], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResourceResult", count, end - pos)
     items: list[DescribeConfigsResourceResult] = []
     for _ in range(count):
@@ -556,7 +557,7 @@ def _read_list_describe_configs_resource_result_v4(
 def _read_list_describe_configs_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeConfigsResult], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeConfigsResult", count, end - pos)
     items: list[DescribeConfigsResult] = []
     for _ in range(count):

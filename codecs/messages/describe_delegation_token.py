@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -102,7 +103,7 @@ class DescribeDelegationTokenResponse(Message):
 def _read_list_describe_delegation_token_owner_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeDelegationTokenOwner], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeDelegationTokenOwner", count, end - pos)
     items: list[DescribeDelegationTokenOwner] = []
     for _ in range(count):
@@ -138,7 +139,7 @@ def _read_describe_delegation_token_request_v1(
 def _read_list_describe_delegation_token_owner_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeDelegationTokenOwner], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeDelegationTokenOwner", count, end - pos)
     items: list[DescribeDelegationTokenOwner] = []
     for _ in range(count):
@@ -246,7 +247,7 @@ def _write_describe_delegation_token_request_v2(
 def _read_list_described_delegation_token_renewer_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedDelegationTokenRenewer], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedDelegationTokenRenewer", count, end - pos)
     items: list[DescribedDelegationTokenRenewer] = []
     for _ in range(count):
@@ -271,7 +272,7 @@ def _read_list_described_delegation_token_renewer_v1(
 def _read_list_described_delegation_token_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedDelegationToken], int]:
-    if not 0 <= count * 38 <= end - pos:
+    if not 0 <= count * 38 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedDelegationToken", count, end - pos)
     items: list[DescribedDelegationToken] = []
     for _ in range(count):
@@ -327,7 +328,7 @@ def _read_describe_delegation_token_response_v1(
 def _read_list_described_delegation_token_renewer_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedDelegationTokenRenewer], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedDelegationTokenRenewer", count, end - pos)
     items: list[DescribedDelegationTokenRenewer] = []
     for _ in range(count):
@@ -360,7 +361,7 @@ def _read_list_described_delegation_token_renewer_v2(
 def _read_list_described_delegation_token_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedDelegationToken], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedDelegationToken", count, end - pos)
     items: list[DescribedDelegationToken] = []
     for _ in range(count):
@@ -434,7 +435,7 @@ def _read_describe_delegation_token_response_v2(
 def _read_list_described_delegation_token_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedDelegationToken], int]:
-    if not 0 <= count * 32 <= end - pos:
+    if not 0 <= count * 32 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedDelegationToken", count, end - pos)
     items: list[DescribedDelegationToken] = []
     for _ in range(count):

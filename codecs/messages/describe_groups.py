@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -157,7 +158,7 @@ def _write_describe_groups_request_v5(out: Frame, item: DescribeGroupsRequest) -
 def _read_list_described_group_member_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroupMember", count, end - pos)
     items: list[DescribedGroupMember] = []
     for _ in range(count):
@@ -205,7 +206,7 @@ def _read_list_described_group_member_v0(
 def _read_list_described_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -267,7 +268,7 @@ def _read_describe_groups_response_v1(
 def _read_list_described_group_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -323,7 +324,7 @@ def _read_describe_groups_response_v3(
 def _read_list_described_group_member_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroupMember", count, end - pos)
     items: list[DescribedGroupMember] = []
     for _ in range(count):
@@ -381,7 +382,7 @@ def _read_list_described_group_member_v4(
 def _read_list_described_group_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -437,7 +438,7 @@ def _read_describe_groups_response_v4(
 def _read_list_described_group_member_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroupMember", count, end - pos)
     items: list[DescribedGroupMember] = []
     for _ in range(count):
@@ -511,7 +512,7 @@ def _read_list_described_group_member_v5(
 def _read_list_described_group_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -585,7 +586,7 @@ def _read_describe_groups_response_v5(
 def _read_list_described_group_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -115,7 +116,7 @@ class DescribeLogDirsResponse(Message):
 def _read_list_describable_log_dir_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribableLogDirTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribableLogDirTopic", count, end - pos)
     items: list[DescribableLogDirTopic] = []
     for _ in range(count):
@@ -147,7 +148,7 @@ def _read_describe_log_dirs_request_v1(
 def _read_list_describable_log_dir_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribableLogDirTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribableLogDirTopic", count, end - pos)
     items: list[DescribableLogDirTopic] = []
     for _ in range(count):
@@ -245,7 +246,7 @@ def _write_describe_log_dirs_request_v2(out: Frame, item: DescribeLogDirsRequest
 def _read_list_describe_log_dirs_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsPartition], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsPartition", count, end - pos)
     items: list[DescribeLogDirsPartition] = []
     for _ in range(count):
@@ -260,7 +261,7 @@ def _read_list_describe_log_dirs_partition_v1(
 def _read_list_describe_log_dirs_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsTopic", count, end - pos)
     items: list[DescribeLogDirsTopic] = []
     for _ in range(count):
@@ -281,7 +282,7 @@ def _read_list_describe_log_dirs_topic_v1(
 def _read_list_describe_log_dirs_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsResult", count, end - pos)
     items: list[DescribeLogDirsResult] = []
     for _ in range(count):
@@ -311,7 +312,7 @@ def _read_describe_log_dirs_response_v1(
 def _read_list_describe_log_dirs_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsPartition], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsPartition", count, end - pos)
     items: list[DescribeLogDirsPartition] = []
     for _ in range(count):
@@ -328,7 +329,7 @@ def _read_list_describe_log_dirs_partition_v2(
 def _read_list_describe_log_dirs_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsTopic", count, end - pos)
     items: list[DescribeLogDirsTopic] = []
     for _ in range(count):
@@ -357,7 +358,7 @@ def _read_list_describe_log_dirs_topic_v2(
 def _read_list_describe_log_dirs_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsResult", count, end - pos)
     items: list[DescribeLogDirsResult] = []
     for _ in range(count):
@@ -416,7 +417,7 @@ def _read_describe_log_dirs_response_v3(
 def _read_list_describe_log_dirs_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsResult], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsResult", count, end - pos)
     items: list[DescribeLogDirsResult] = []
     for _ in range(count):
@@ -460,7 +461,7 @@ def _read_describe_log_dirs_response_v4(
 def _read_list_describe_log_dirs_result_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeLogDirsResult], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeLogDirsResult", count, end - pos)
     items: list[DescribeLogDirsResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -98,7 +99,7 @@ class DescribeProducersResponse(Message):
 def _read_list_topic_request_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicRequest], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicRequest", count, end - pos)
     items: list[TopicRequest] = []
     for _ in range(count):
@@ -170,7 +171,7 @@ def _write_describe_producers_request_v0(out: Frame, item: DescribeProducersRequ
 def _read_list_producer_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ProducerState], int]:
-    if not 0 <= count * 37 <= end - pos:
+    if not 0 <= count * 37 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ProducerState", count, end - pos)
     items: list[ProducerState] = []
     for _ in range(count):
@@ -191,7 +192,7 @@ def _read_list_producer_state_v0(
 def _read_list_partition_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResponse], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResponse", count, end - pos)
     items: list[PartitionResponse] = []
     for _ in range(count):
@@ -224,7 +225,7 @@ def _read_list_partition_response_v0(
 def _read_list_topic_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicResponse", count, end - pos)
     items: list[TopicResponse] = []
     for _ in range(count):

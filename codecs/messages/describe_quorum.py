@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -140,7 +141,7 @@ class DescribeQuorumResponse(Message):
 def _read_list_request_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -155,7 +156,7 @@ def _read_list_request_partition_data_v0(
 def _read_list_request_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -232,7 +233,7 @@ def _write_describe_quorum_request_v0(out: Frame, item: DescribeQuorumRequest) -
 def _read_list_replica_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaState], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaState", count, end - pos)
     items: list[ReplicaState] = []
     for _ in range(count):
@@ -247,7 +248,7 @@ def _read_list_replica_state_v0(
 def _read_list_response_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 25 <= end - pos:
+    if not 0 <= count * 25 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -277,7 +278,7 @@ def _read_list_response_partition_data_v0(
 def _read_list_response_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -321,7 +322,7 @@ def _read_describe_quorum_response_v0(
 def _read_list_replica_state_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaState], int]:
-    if not 0 <= count * 29 <= end - pos:
+    if not 0 <= count * 29 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaState", count, end - pos)
     items: list[ReplicaState] = []
     for _ in range(count):
@@ -340,7 +341,7 @@ def _read_list_replica_state_v1(
 def _read_list_response_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 25 <= end - pos:
+    if not 0 <= count * 25 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -370,7 +371,7 @@ def _read_list_response_partition_data_v1(
 def _read_list_response_topic_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -414,7 +415,7 @@ def _read_describe_quorum_response_v1(
 def _read_list_replica_state_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaState], int]:
-    if not 0 <= count * 45 <= end - pos:
+    if not 0 <= count * 45 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaState", count, end - pos)
     items: list[ReplicaState] = []
     for _ in range(count):
@@ -435,7 +436,7 @@ def _read_list_replica_state_v2(
 def _read_list_response_partition_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -474,7 +475,7 @@ def _read_list_response_partition_data_v2(
 def _read_list_response_topic_data_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -503,7 +504,7 @@ def _read_list_response_topic_data_v2(
 def _read_list_listener_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Listener], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Listener", count, end - pos)
     items: list[Listener] = []
     for _ in range(count):
@@ -534,7 +535,7 @@ def _read_list_listener_v2(
 
 
 def _read_list_node_v2(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Node], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Node", count, end - pos)
     items: list[Node] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -117,7 +118,7 @@ class DescribeShareGroupOffsetsResponse(Message):
 def _read_list_describe_share_group_offsets_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsRequestTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsRequestTopic", count, end - pos)
     items: list[DescribeShareGroupOffsetsRequestTopic] = []
     for _ in range(count):
@@ -146,7 +147,7 @@ def _read_list_describe_share_group_offsets_request_topic_v0(
 def _read_list_describe_share_group_offsets_request_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsRequestGroup], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsRequestGroup", count, end - pos)
     items: list[DescribeShareGroupOffsetsRequestGroup] = []
     for _ in range(count):
@@ -247,7 +248,7 @@ def _write_describe_share_group_offsets_request_v0(
 def _read_list_describe_share_group_offsets_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponsePartition], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponsePartition", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponsePartition] = []
     for _ in range(count):
@@ -275,7 +276,7 @@ def _read_list_describe_share_group_offsets_response_partition_v0(
 def _read_list_describe_share_group_offsets_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponseTopic], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponseTopic", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponseTopic] = []
     for _ in range(count):
@@ -304,7 +305,7 @@ def _read_list_describe_share_group_offsets_response_topic_v0(
 def _read_list_describe_share_group_offsets_response_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponseGroup], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponseGroup", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(count):
@@ -361,7 +362,7 @@ def _read_describe_share_group_offsets_response_v0(
 def _read_list_describe_share_group_offsets_response_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponsePartition], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponsePartition", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponsePartition] = []
     for _ in range(count):
@@ -389,7 +390,7 @@ def _read_list_describe_share_group_offsets_response_partition_v1(
 def _read_list_describe_share_group_offsets_response_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponseTopic], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponseTopic", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponseTopic] = []
     for _ in range(count):
@@ -418,7 +419,7 @@ def _read_list_describe_share_group_offsets_response_topic_v1(
 def _read_list_describe_share_group_offsets_response_group_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeShareGroupOffsetsResponseGroup], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeShareGroupOffsetsResponseGroup", count, end - pos)
     items: list[DescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -113,7 +114,7 @@ class DescribeTopicPartitionsResponse(Message):
 def _read_list_topic_request_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicRequest], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicRequest", count, end - pos)
     items: list[TopicRequest] = []
     for _ in range(count):
@@ -215,7 +216,7 @@ def _write_describe_topic_partitions_request_v0(
 def _read_list_describe_topic_partitions_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeTopicPartitionsResponsePartition], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeTopicPartitionsResponsePartition", count, end - pos)
     items: list[DescribeTopicPartitionsResponsePartition] = []
     for _ in range(count):
@@ -262,7 +263,7 @@ def _read_list_describe_topic_partitions_response_partition_v0(
 def _read_list_describe_topic_partitions_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeTopicPartitionsResponseTopic", count, end - pos)
     items: list[DescribeTopicPartitionsResponseTopic] = []
     for _ in range(count):

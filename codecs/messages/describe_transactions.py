@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -109,7 +110,7 @@ def _write_describe_transactions_request_v0(out: Frame, item: DescribeTransactio
 def _read_list_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicData", count, end - pos)
     items: list[TopicData] = []
     for _ in range(count):
@@ -138,7 +139,7 @@ def _read_list_topic_data_v0(
 def _read_list_transaction_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TransactionState], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TransactionState", count, end - pos)
     items: list[TransactionState] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -86,7 +87,7 @@ class DescribeUserScramCredentialsResponse(Message):
 def _read_list_user_name_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UserName], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UserName", count, end - pos)
     items: list[UserName] = []
     for _ in range(count):
@@ -154,7 +155,7 @@ def _write_describe_user_scram_credentials_request_v0(
 def _read_list_credential_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CredentialInfo], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CredentialInfo", count, end - pos)
     items: list[CredentialInfo] = []
     for _ in range(count):
@@ -169,7 +170,7 @@ def _read_list_credential_info_v0(
 def _read_list_describe_user_scram_credentials_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribeUserScramCredentialsResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribeUserScramCredentialsResult", count, end - pos)
     items: list[DescribeUserScramCredentialsResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -101,7 +102,7 @@ class ElectLeadersResponse(Message):
 def _read_list_topic_partitions_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitions", count, end - pos)
     items: list[TopicPartitions] = []
     for _ in range(count):
@@ -148,7 +149,7 @@ def _read_elect_leaders_request_v1(
 def _read_list_topic_partitions_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitions", count, end - pos)
     items: list[TopicPartitions] = []
     for _ in range(count):
@@ -256,7 +257,7 @@ def _write_elect_leaders_request_v2(out: Frame, item: ElectLeadersRequest) -> No
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -276,7 +277,7 @@ def _read_list_partition_result_v0(
 def _read_list_replica_election_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaElectionResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaElectionResult", count, end - pos)
     items: list[ReplicaElectionResult] = []
     for _ in range(count):
@@ -315,7 +316,7 @@ def _read_elect_leaders_response_v1(
 def _read_list_partition_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -341,7 +342,7 @@ def _read_list_partition_result_v2(
 def _read_list_replica_election_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaElectionResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaElectionResult", count, end - pos)
     items: list[ReplicaElectionResult] = []
     for _ in range(count):

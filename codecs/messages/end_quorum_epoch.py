@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -27,7 +28,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_HB = Layout(">HB").unpack_from
@@ -149,7 +150,7 @@ class EndQuorumEpochResponse(Message):
 def _read_list_request_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -165,7 +166,7 @@ def _read_list_request_partition_data_v0(
 def _read_list_request_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -204,7 +205,7 @@ def _read_end_quorum_epoch_request_v0(
 def _read_list_replica_info_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReplicaInfo], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReplicaInfo", count, end - pos)
     items: list[ReplicaInfo] = []
     for _ in range(count):
@@ -219,7 +220,7 @@ def _read_list_replica_info_v1(
 def _read_list_request_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionData], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionData", count, end - pos)
     items: list[RequestPartitionData] = []
     for _ in range(count):
@@ -241,7 +242,7 @@ def _read_list_request_partition_data_v1(
 def _read_list_request_topic_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicData", count, end - pos)
     items: list[RequestTopicData] = []
     for _ in range(count):
@@ -270,7 +271,7 @@ def _read_list_request_topic_data_v1(
 def _read_list_leader_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderEndpoint], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderEndpoint", count, end - pos)
     items: list[LeaderEndpoint] = []
     for _ in range(count):
@@ -442,7 +443,7 @@ def _write_end_quorum_epoch_request_v1(out: Frame, item: EndQuorumEpochRequest) 
 def _read_list_response_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -455,7 +456,7 @@ def _read_list_response_partition_data_v0(
 def _read_list_response_topic_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -485,7 +486,7 @@ def _read_end_quorum_epoch_response_v0(
 def _read_list_response_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionData], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionData", count, end - pos)
     items: list[ResponsePartitionData] = []
     for _ in range(count):
@@ -500,7 +501,7 @@ def _read_list_response_partition_data_v1(
 def _read_list_response_topic_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicData", count, end - pos)
     items: list[ResponseTopicData] = []
     for _ in range(count):
@@ -529,7 +530,7 @@ def _read_list_response_topic_data_v1(
 def _read_list_node_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):
@@ -562,8 +563,7 @@ def _read_end_quorum_epoch_response_v1(
     pos += 1
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

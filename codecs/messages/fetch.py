@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Records,
@@ -31,7 +32,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16s = Layout(">16s").unpack_from
@@ -242,7 +243,7 @@ class FetchResponse(Message):
 def _read_list_fetch_partition_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -255,7 +256,7 @@ def _read_list_fetch_partition_v4(
 def _read_list_fetch_topic_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -285,7 +286,7 @@ def _read_fetch_request_v4(data: Buffer, pos: int, end: int) -> tuple[FetchReque
 def _read_list_fetch_partition_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 24 <= end - pos:
+    if not 0 <= count * 24 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -300,7 +301,7 @@ def _read_list_fetch_partition_v5(
 def _read_list_fetch_topic_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -330,7 +331,7 @@ def _read_fetch_request_v5(data: Buffer, pos: int, end: int) -> tuple[FetchReque
 def _read_list_forgotten_topic_v7(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ForgottenTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ForgottenTopic", count, end - pos)
     items: list[ForgottenTopic] = []
     for _ in range(count):
@@ -367,7 +368,7 @@ def _read_fetch_request_v7(data: Buffer, pos: int, end: int) -> tuple[FetchReque
 def _read_list_fetch_partition_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -385,7 +386,7 @@ def _read_list_fetch_partition_v9(
 def _read_list_fetch_topic_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -445,7 +446,7 @@ def _read_fetch_request_v11(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
 def _read_list_fetch_partition_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 33 <= end - pos:
+    if not 0 <= count * 33 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -455,8 +456,7 @@ def _read_list_fetch_partition_v12(
         ) = _unpack_iiqiqiB(data, pos)
         pos += 33
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -475,7 +475,7 @@ def _read_list_fetch_partition_v12(
 def _read_list_fetch_topic_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -504,7 +504,7 @@ def _read_list_fetch_topic_v12(
 def _read_list_forgotten_topic_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ForgottenTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ForgottenTopic", count, end - pos)
     items: list[ForgottenTopic] = []
     for _ in range(count):
@@ -557,8 +557,7 @@ def _read_fetch_request_v12(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
     pos += 1
     cluster_id: str | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -586,7 +585,7 @@ def _read_fetch_request_v12(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
 def _read_list_fetch_topic_v13(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -606,7 +605,7 @@ def _read_list_fetch_topic_v13(
 def _read_list_forgotten_topic_v13(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ForgottenTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ForgottenTopic", count, end - pos)
     items: list[ForgottenTopic] = []
     for _ in range(count):
@@ -650,8 +649,7 @@ def _read_fetch_request_v13(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
     pos += 1
     cluster_id: str | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -711,8 +709,7 @@ def _read_fetch_request_v15(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -740,7 +737,7 @@ def _read_fetch_request_v15(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
 def _read_list_fetch_partition_v17(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 33 <= end - pos:
+    if not 0 <= count * 33 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -751,8 +748,7 @@ def _read_list_fetch_partition_v17(
         pos += 33
         replica_directory_id: bytes = ZERO_UUID
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -772,7 +768,7 @@ def _read_list_fetch_partition_v17(
 def _read_list_fetch_topic_v17(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -816,8 +812,7 @@ def _read_fetch_request_v17(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -845,7 +840,7 @@ def _read_fetch_request_v17(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
 def _read_list_fetch_partition_v18(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 33 <= end - pos:
+    if not 0 <= count * 33 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -857,8 +852,7 @@ def _read_list_fetch_partition_v18(
         replica_directory_id: bytes = ZERO_UUID
         high_watermark: int = 9223372036854775807
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -879,7 +873,7 @@ def _read_list_fetch_partition_v18(
 def _read_list_fetch_topic_v18(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -923,8 +917,7 @@ def _read_fetch_request_v18(data: Buffer, pos: int, end: int) -> tuple[FetchRequ
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -1428,7 +1421,7 @@ def _write_fetch_request_v18(out: Frame, item: FetchRequest) -> None:
 def _read_list_aborted_transaction_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AbortedTransaction], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AbortedTransaction", count, end - pos)
     items: list[AbortedTransaction] = []
     for _ in range(count):
@@ -1441,7 +1434,7 @@ def _read_list_aborted_transaction_v4(
 def _read_list_partition_data_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -1471,7 +1464,7 @@ def _read_list_partition_data_v4(
 def _read_list_fetchable_topic_response_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchableTopicResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchableTopicResponse", count, end - pos)
     items: list[FetchableTopicResponse] = []
     for _ in range(count):
@@ -1499,7 +1492,7 @@ def _read_fetch_response_v4(data: Buffer, pos: int, end: int) -> tuple[FetchResp
 def _read_list_partition_data_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 38 <= end - pos:
+    if not 0 <= count * 38 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -1529,7 +1522,7 @@ def _read_list_partition_data_v5(
 def _read_list_fetchable_topic_response_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchableTopicResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchableTopicResponse", count, end - pos)
     items: list[FetchableTopicResponse] = []
     for _ in range(count):
@@ -1564,7 +1557,7 @@ def _read_fetch_response_v7(data: Buffer, pos: int, end: int) -> tuple[FetchResp
 def _read_list_partition_data_v11(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 42 <= end - pos:
+    if not 0 <= count * 42 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -1594,7 +1587,7 @@ def _read_list_partition_data_v11(
 def _read_list_fetchable_topic_response_v11(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchableTopicResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchableTopicResponse", count, end - pos)
     items: list[FetchableTopicResponse] = []
     for _ in range(count):
@@ -1622,7 +1615,7 @@ def _read_fetch_response_v11(data: Buffer, pos: int, end: int) -> tuple[FetchRes
 def _read_list_aborted_transaction_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AbortedTransaction], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AbortedTransaction", count, end - pos)
     items: list[AbortedTransaction] = []
     for _ in range(count):
@@ -1661,7 +1654,7 @@ def _read_snapshot_id_v12(data: Buffer, pos: int, end: int) -> tuple[SnapshotId,
 def _read_list_partition_data_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 37 <= end - pos:
+    if not 0 <= count * 37 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -1691,8 +1684,7 @@ def _read_list_partition_data_v12(
         current_leader: LeaderIdAndEpoch | None = None
         snapshot_id: SnapshotId | None = None
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -1714,7 +1706,7 @@ def _read_list_partition_data_v12(
 def _read_list_fetchable_topic_response_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchableTopicResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchableTopicResponse", count, end - pos)
     items: list[FetchableTopicResponse] = []
     for _ in range(count):
@@ -1749,8 +1741,7 @@ def _read_fetch_response_v12(data: Buffer, pos: int, end: int) -> tuple[FetchRes
     tags = data[pos]
     pos += 1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -1763,7 +1754,7 @@ def _read_fetch_response_v12(data: Buffer, pos: int, end: int) -> tuple[FetchRes
 def _read_list_fetchable_topic_response_v13(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchableTopicResponse], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchableTopicResponse", count, end - pos)
     items: list[FetchableTopicResponse] = []
     for _ in range(count):
@@ -1789,8 +1780,7 @@ def _read_fetch_response_v13(data: Buffer, pos: int, end: int) -> tuple[FetchRes
     tags = data[pos]
     pos += 1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -1803,7 +1793,7 @@ def _read_fetch_response_v13(data: Buffer, pos: int, end: int) -> tuple[FetchRes
 def _read_list_node_endpoint_v16(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):
@@ -1845,8 +1835,7 @@ def _read_fetch_response_v16(data: Buffer, pos: int, end: int) -> tuple[FetchRes
     pos += 1
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Records,
@@ -29,7 +30,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16s = Layout(">16s").unpack_from
@@ -162,7 +163,7 @@ def _read_snapshot_id_v0(data: Buffer, pos: int, end: int) -> tuple[SnapshotId, 
 def _read_list_request_partition_snapshot_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionSnapshot], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionSnapshot", count, end - pos)
     items: list[RequestPartitionSnapshot] = []
     for _ in range(count):
@@ -172,8 +173,7 @@ def _read_list_request_partition_snapshot_v0(
         position, tags = _unpack_qB(data, pos)
         pos += 9
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -189,7 +189,7 @@ def _read_list_request_partition_snapshot_v0(
 def _read_list_request_topic_snapshot_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicSnapshot], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicSnapshot", count, end - pos)
     items: list[RequestTopicSnapshot] = []
     for _ in range(count):
@@ -227,8 +227,7 @@ def _read_fetch_snapshot_request_v0(
     pos += 1
     cluster_id: str | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -251,7 +250,7 @@ def _read_fetch_snapshot_request_v0(
 def _read_list_request_partition_snapshot_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestPartitionSnapshot], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestPartitionSnapshot", count, end - pos)
     items: list[RequestPartitionSnapshot] = []
     for _ in range(count):
@@ -262,8 +261,7 @@ def _read_list_request_partition_snapshot_v1(
         pos += 9
         replica_directory_id: bytes = ZERO_UUID
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -280,7 +278,7 @@ def _read_list_request_partition_snapshot_v1(
 def _read_list_request_topic_snapshot_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[RequestTopicSnapshot], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("RequestTopicSnapshot", count, end - pos)
     items: list[RequestTopicSnapshot] = []
     for _ in range(count):
@@ -318,8 +316,7 @@ def _read_fetch_snapshot_request_v1(
     pos += 1
     cluster_id: str | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -464,7 +461,7 @@ def _read_leader_id_and_epoch_v0(data: Buffer, pos: int, end: int) -> tuple[Lead
 def _read_list_response_partition_snapshot_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponsePartitionSnapshot], int]:
-    if not 0 <= count * 37 <= end - pos:
+    if not 0 <= count * 37 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponsePartitionSnapshot", count, end - pos)
     items: list[ResponsePartitionSnapshot] = []
     for _ in range(count):
@@ -484,8 +481,7 @@ def _read_list_response_partition_snapshot_v0(
         pos += 1
         current_leader: LeaderIdAndEpoch | None = None
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -501,7 +497,7 @@ def _read_list_response_partition_snapshot_v0(
 def _read_list_response_topic_snapshot_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ResponseTopicSnapshot], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ResponseTopicSnapshot", count, end - pos)
     items: list[ResponseTopicSnapshot] = []
     for _ in range(count):
@@ -538,8 +534,7 @@ def _read_fetch_snapshot_response_v0(
     tags = data[pos]
     pos += 1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -552,7 +547,7 @@ def _read_fetch_snapshot_response_v0(
 def _read_list_node_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):
@@ -585,8 +580,7 @@ def _read_fetch_snapshot_response_v1(
     pos += 1
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

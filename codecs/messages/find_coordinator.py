@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -270,7 +271,7 @@ def _read_find_coordinator_response_v3(
 def _read_list_coordinator_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Coordinator], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Coordinator", count, end - pos)
     items: list[Coordinator] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -99,7 +100,7 @@ class IncrementalAlterConfigsResponse(Message):
 def _read_list_alterable_config_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterableConfig", count, end - pos)
     items: list[AlterableConfig] = []
     for _ in range(count):
@@ -126,7 +127,7 @@ def _read_list_alterable_config_v0(
 def _read_list_alter_configs_resource_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResource", count, end - pos)
     items: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -158,7 +159,7 @@ def _read_incremental_alter_configs_request_v0(
 def _read_list_alterable_config_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterableConfig", count, end - pos)
     items: list[AlterableConfig] = []
     for _ in range(count):
@@ -193,7 +194,7 @@ def _read_list_alterable_config_v1(
 def _read_list_alter_configs_resource_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResource", count, end - pos)
     items: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -322,7 +323,7 @@ def _write_incremental_alter_configs_request_v1(
 def _read_list_alter_configs_resource_response_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResourceResponse", count, end - pos)
     items: list[AlterConfigsResourceResponse] = []
     for _ in range(count):
@@ -360,7 +361,7 @@ def _read_incremental_alter_configs_response_v0(
 def _read_list_alter_configs_resource_response_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AlterConfigsResourceResponse", count, end - pos)
     items: list[AlterConfigsResourceResponse] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -93,7 +94,7 @@ class InitializeShareGroupStateResponse(Message):
 def _read_list_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -108,7 +109,7 @@ def _read_list_partition_data_v0(
 def _read_list_initialize_state_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[InitializeStateData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("InitializeStateData", count, end - pos)
     items: list[InitializeStateData] = []
     for _ in range(count):
@@ -188,7 +189,7 @@ def _write_initialize_share_group_state_request_v0(
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -214,7 +215,7 @@ def _read_list_partition_result_v0(
 def _read_list_initialize_state_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[InitializeStateResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("InitializeStateResult", count, end - pos)
     items: list[InitializeStateResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -104,7 +105,7 @@ class JoinGroupResponse(Message):
 def _read_list_join_group_request_protocol_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[JoinGroupRequestProtocol], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("JoinGroupRequestProtocol", count, end - pos)
     items: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
@@ -230,7 +231,7 @@ def _read_join_group_request_v5(data: Buffer, pos: int, end: int) -> tuple[JoinG
 def _read_list_join_group_request_protocol_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[JoinGroupRequestProtocol], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("JoinGroupRequestProtocol", count, end - pos)
     items: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
@@ -559,7 +560,7 @@ def _write_join_group_request_v8(out: Frame, item: JoinGroupRequest) -> None:
 def _read_list_join_group_response_member_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[JoinGroupResponseMember], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("JoinGroupResponseMember", count, end - pos)
     items: list[JoinGroupResponseMember] = []
     for _ in range(count):
@@ -645,7 +646,7 @@ def _read_join_group_response_v2(data: Buffer, pos: int, end: int) -> tuple[Join
 def _read_list_join_group_response_member_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[JoinGroupResponseMember], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("JoinGroupResponseMember", count, end - pos)
     items: list[JoinGroupResponseMember] = []
     for _ in range(count):
@@ -710,7 +711,7 @@ def _read_join_group_response_v5(data: Buffer, pos: int, end: int) -> tuple[Join
 def _read_list_join_group_response_member_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[JoinGroupResponseMember], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("JoinGroupResponseMember", count, end - pos)
     items: list[JoinGroupResponseMember] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -161,7 +162,7 @@ class LeaderAndIsrResponse(Message):
 def _read_list_leader_and_isr_partition_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -188,7 +189,7 @@ def _read_list_leader_and_isr_partition_state_v0(
 def _read_list_leader_and_isr_live_leader_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrLiveLeader], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrLiveLeader", count, end - pos)
     items: list[LeaderAndIsrLiveLeader] = []
     for _ in range(count):
@@ -222,7 +223,7 @@ def _read_leader_and_isr_request_v0(
 def _read_list_leader_and_isr_partition_state_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 31 <= end - pos:
+    if not 0 <= count * 31 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -265,7 +266,7 @@ def _read_leader_and_isr_request_v1(
 def _read_list_leader_and_isr_partition_state_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 29 <= end - pos:
+    if not 0 <= count * 29 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -287,7 +288,7 @@ def _read_list_leader_and_isr_partition_state_v2(
 def _read_list_leader_and_isr_topic_state_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicState], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicState", count, end - pos)
     items: list[LeaderAndIsrTopicState] = []
     for _ in range(count):
@@ -322,7 +323,7 @@ def _read_leader_and_isr_request_v2(
 def _read_list_leader_and_isr_partition_state_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 37 <= end - pos:
+    if not 0 <= count * 37 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -350,7 +351,7 @@ def _read_list_leader_and_isr_partition_state_v3(
 def _read_list_leader_and_isr_topic_state_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicState], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicState", count, end - pos)
     items: list[LeaderAndIsrTopicState] = []
     for _ in range(count):
@@ -385,7 +386,7 @@ def _read_leader_and_isr_request_v3(
 def _read_list_leader_and_isr_partition_state_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -423,7 +424,7 @@ def _read_list_leader_and_isr_partition_state_v4(
 def _read_list_leader_and_isr_topic_state_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicState], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicState", count, end - pos)
     items: list[LeaderAndIsrTopicState] = []
     for _ in range(count):
@@ -452,7 +453,7 @@ def _read_list_leader_and_isr_topic_state_v4(
 def _read_list_leader_and_isr_live_leader_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrLiveLeader], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrLiveLeader", count, end - pos)
     items: list[LeaderAndIsrLiveLeader] = []
     for _ in range(count):
@@ -498,7 +499,7 @@ def _read_leader_and_isr_request_v4(
 def _read_list_leader_and_isr_topic_state_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicState], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicState", count, end - pos)
     items: list[LeaderAndIsrTopicState] = []
     for _ in range(count):
@@ -549,7 +550,7 @@ def _read_leader_and_isr_request_v5(
 def _read_list_leader_and_isr_partition_state_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionState], int]:
-    if not 0 <= count * 27 <= end - pos:
+    if not 0 <= count * 27 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionState", count, end - pos)
     items: list[LeaderAndIsrPartitionState] = []
     for _ in range(count):
@@ -587,7 +588,7 @@ def _read_list_leader_and_isr_partition_state_v6(
 def _read_list_leader_and_isr_topic_state_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicState], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicState", count, end - pos)
     items: list[LeaderAndIsrTopicState] = []
     for _ in range(count):
@@ -1064,7 +1065,7 @@ def _write_leader_and_isr_request_v7(out: Frame, item: LeaderAndIsrRequest) -> N
 def _read_list_leader_and_isr_partition_error_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionError], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionError", count, end - pos)
     items: list[LeaderAndIsrPartitionError] = []
     for _ in range(count):
@@ -1093,7 +1094,7 @@ def _read_leader_and_isr_response_v0(
 def _read_list_leader_and_isr_partition_error_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionError], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionError", count, end - pos)
     items: list[LeaderAndIsrPartitionError] = []
     for _ in range(count):
@@ -1132,7 +1133,7 @@ def _read_leader_and_isr_response_v4(
 def _read_list_leader_and_isr_partition_error_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrPartitionError], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrPartitionError", count, end - pos)
     items: list[LeaderAndIsrPartitionError] = []
     for _ in range(count):
@@ -1147,7 +1148,7 @@ def _read_list_leader_and_isr_partition_error_v5(
 def _read_list_leader_and_isr_topic_error_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LeaderAndIsrTopicError], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LeaderAndIsrTopicError", count, end - pos)
     items: list[LeaderAndIsrTopicError] = []
     for _ in range(count):

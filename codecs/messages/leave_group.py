@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -103,7 +104,7 @@ def _read_leave_group_request_v0(data: Buffer, pos: int, end: int) -> tuple[Leav
 def _read_list_member_identity_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberIdentity", count, end - pos)
     items: list[MemberIdentity] = []
     for _ in range(count):
@@ -144,7 +145,7 @@ def _read_leave_group_request_v3(data: Buffer, pos: int, end: int) -> tuple[Leav
 def _read_list_member_identity_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberIdentity", count, end - pos)
     items: list[MemberIdentity] = []
     for _ in range(count):
@@ -201,7 +202,7 @@ def _read_leave_group_request_v4(data: Buffer, pos: int, end: int) -> tuple[Leav
 def _read_list_member_identity_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberIdentity", count, end - pos)
     items: list[MemberIdentity] = []
     for _ in range(count):
@@ -411,7 +412,7 @@ def _read_leave_group_response_v1(
 def _read_list_member_response_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberResponse", count, end - pos)
     items: list[MemberResponse] = []
     for _ in range(count):
@@ -449,7 +450,7 @@ def _read_leave_group_response_v3(
 def _read_list_member_response_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberResponse], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberResponse", count, end - pos)
     items: list[MemberResponse] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -109,7 +110,7 @@ def _write_list_config_resources_request_v1(out: Frame, item: ListConfigResource
 def _read_list_config_resource_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ConfigResource], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ConfigResource", count, end - pos)
     items: list[ConfigResource] = []
     for _ in range(count):
@@ -148,7 +149,7 @@ def _read_list_config_resources_response_v0(
 def _read_list_config_resource_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ConfigResource], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ConfigResource", count, end - pos)
     items: list[ConfigResource] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -162,7 +163,7 @@ def _write_list_groups_request_v5(out: Frame, item: ListGroupsRequest) -> None:
 def _read_list_listed_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListedGroup", count, end - pos)
     items: list[ListedGroup] = []
     for _ in range(count):
@@ -205,7 +206,7 @@ def _read_list_groups_response_v1(
 def _read_list_listed_group_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListedGroup", count, end - pos)
     items: list[ListedGroup] = []
     for _ in range(count):
@@ -253,7 +254,7 @@ def _read_list_groups_response_v3(
 def _read_list_listed_group_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListedGroup", count, end - pos)
     items: list[ListedGroup] = []
     for _ in range(count):
@@ -310,7 +311,7 @@ def _read_list_groups_response_v4(
 def _read_list_listed_group_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListedGroup", count, end - pos)
     items: list[ListedGroup] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -118,7 +119,7 @@ class ListOffsetsResponse(Message):
 def _read_list_list_offsets_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartition], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartition", count, end - pos)
     items: list[ListOffsetsPartition] = []
     for _ in range(count):
@@ -131,7 +132,7 @@ def _read_list_list_offsets_partition_v1(
 def _read_list_list_offsets_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopic", count, end - pos)
     items: list[ListOffsetsTopic] = []
     for _ in range(count):
@@ -170,7 +171,7 @@ def _read_list_offsets_request_v2(
 def _read_list_list_offsets_partition_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartition], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartition", count, end - pos)
     items: list[ListOffsetsPartition] = []
     for _ in range(count):
@@ -183,7 +184,7 @@ def _read_list_list_offsets_partition_v4(
 def _read_list_list_offsets_topic_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopic", count, end - pos)
     items: list[ListOffsetsTopic] = []
     for _ in range(count):
@@ -213,7 +214,7 @@ def _read_list_offsets_request_v4(
 def _read_list_list_offsets_partition_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartition], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartition", count, end - pos)
     items: list[ListOffsetsPartition] = []
     for _ in range(count):
@@ -228,7 +229,7 @@ def _read_list_list_offsets_partition_v6(
 def _read_list_list_offsets_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopic", count, end - pos)
     items: list[ListOffsetsTopic] = []
     for _ in range(count):
@@ -377,7 +378,7 @@ def _write_list_offsets_request_v10(out: Frame, item: ListOffsetsRequest) -> Non
 def _read_list_list_offsets_partition_response_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartitionResponse", count, end - pos)
     items: list[ListOffsetsPartitionResponse] = []
     for _ in range(count):
@@ -390,7 +391,7 @@ def _read_list_list_offsets_partition_response_v1(
 def _read_list_list_offsets_topic_response_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopicResponse", count, end - pos)
     items: list[ListOffsetsTopicResponse] = []
     for _ in range(count):
@@ -429,7 +430,7 @@ def _read_list_offsets_response_v2(
 def _read_list_list_offsets_partition_response_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartitionResponse", count, end - pos)
     items: list[ListOffsetsPartitionResponse] = []
     for _ in range(count):
@@ -444,7 +445,7 @@ def _read_list_list_offsets_partition_response_v4(
 def _read_list_list_offsets_topic_response_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopicResponse", count, end - pos)
     items: list[ListOffsetsTopicResponse] = []
     for _ in range(count):
@@ -474,7 +475,7 @@ def _read_list_offsets_response_v4(
 def _read_list_list_offsets_partition_response_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count * 27 <= end - pos:
+    if not 0 <= count * 27 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsPartitionResponse", count, end - pos)
     items: list[ListOffsetsPartitionResponse] = []
     for _ in range(count):
@@ -493,7 +494,7 @@ def _read_list_list_offsets_partition_response_v6(
 def _read_list_list_offsets_topic_response_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListOffsetsTopicResponse", count, end - pos)
     items: list[ListOffsetsTopicResponse] = []
     for _ in range(count):

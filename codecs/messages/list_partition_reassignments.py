@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -90,7 +91,7 @@ class ListPartitionReassignmentsResponse(Message):
 def _read_list_list_partition_reassignments_topics_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ListPartitionReassignmentsTopics], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ListPartitionReassignmentsTopics", count, end - pos)
     items: list[ListPartitionReassignmentsTopics] = []
     for _ in range(count):
@@ -172,7 +173,7 @@ def _write_list_partition_reassignments_request_v0(
 def _read_list_ongoing_partition_reassignment_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OngoingPartitionReassignment], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OngoingPartitionReassignment", count, end - pos)
     items: list[OngoingPartitionReassignment] = []
     for _ in range(count):
@@ -204,7 +205,7 @@ def _read_list_ongoing_partition_reassignment_v0(
 def _read_list_ongoing_topic_reassignment_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OngoingTopicReassignment], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OngoingTopicReassignment", count, end - pos)
     items: list[OngoingTopicReassignment] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -214,7 +215,7 @@ def _write_list_transactions_request_v2(out: Frame, item: ListTransactionsReques
 def _read_list_transaction_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TransactionState], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TransactionState", count, end - pos)
     items: list[TransactionState] = []
     for _ in range(count):

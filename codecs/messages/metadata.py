@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -143,7 +144,7 @@ class MetadataResponse(Message):
 def _read_list_metadata_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataRequestTopic], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataRequestTopic", count, end - pos)
     items: list[MetadataRequestTopic] = []
     for _ in range(count):
@@ -205,7 +206,7 @@ def _read_metadata_request_v8(data: Buffer, pos: int, end: int) -> tuple[Metadat
 def _read_list_metadata_request_topic_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataRequestTopic], int]:
-    if not 0 <= count * 2 <= end - pos:
+    if not 0 <= count * 2 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataRequestTopic", count, end - pos)
     items: list[MetadataRequestTopic] = []
     for _ in range(count):
@@ -250,7 +251,7 @@ def _read_metadata_request_v9(data: Buffer, pos: int, end: int) -> tuple[Metadat
 def _read_list_metadata_request_topic_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataRequestTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataRequestTopic", count, end - pos)
     items: list[MetadataRequestTopic] = []
     for _ in range(count):
@@ -452,7 +453,7 @@ def _write_metadata_request_v11(out: Frame, item: MetadataRequest) -> None:
 def _read_list_metadata_response_broker_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseBroker", count, end - pos)
     items: list[MetadataResponseBroker] = []
     for _ in range(count):
@@ -472,7 +473,7 @@ def _read_list_metadata_response_broker_v0(
 def _read_list_metadata_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponsePartition", count, end - pos)
     items: list[MetadataResponsePartition] = []
     for _ in range(count):
@@ -491,7 +492,7 @@ def _read_list_metadata_response_partition_v0(
 def _read_list_metadata_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -522,7 +523,7 @@ def _read_metadata_response_v0(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_broker_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseBroker", count, end - pos)
     items: list[MetadataResponseBroker] = []
     for _ in range(count):
@@ -549,7 +550,7 @@ def _read_list_metadata_response_broker_v1(
 def _read_list_metadata_response_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -618,7 +619,7 @@ def _read_metadata_response_v3(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_partition_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponsePartition", count, end - pos)
     items: list[MetadataResponsePartition] = []
     for _ in range(count):
@@ -640,7 +641,7 @@ def _read_list_metadata_response_partition_v5(
 def _read_list_metadata_response_topic_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -680,7 +681,7 @@ def _read_metadata_response_v5(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_partition_v7(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponsePartition", count, end - pos)
     items: list[MetadataResponsePartition] = []
     for _ in range(count):
@@ -703,7 +704,7 @@ def _read_list_metadata_response_partition_v7(
 def _read_list_metadata_response_topic_v7(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -743,7 +744,7 @@ def _read_metadata_response_v7(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_topic_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -791,7 +792,7 @@ def _read_metadata_response_v8(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_broker_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseBroker", count, end - pos)
     items: list[MetadataResponseBroker] = []
     for _ in range(count):
@@ -826,7 +827,7 @@ def _read_list_metadata_response_broker_v9(
 def _read_list_metadata_response_partition_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponsePartition", count, end - pos)
     items: list[MetadataResponsePartition] = []
     for _ in range(count):
@@ -859,7 +860,7 @@ def _read_list_metadata_response_partition_v9(
 def _read_list_metadata_response_topic_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -921,7 +922,7 @@ def _read_metadata_response_v9(data: Buffer, pos: int, end: int) -> tuple[Metada
 def _read_list_metadata_response_topic_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):
@@ -1012,7 +1013,7 @@ def _read_metadata_response_v11(data: Buffer, pos: int, end: int) -> tuple[Metad
 def _read_list_metadata_response_topic_v12(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MetadataResponseTopic", count, end - pos)
     items: list[MetadataResponseTopic] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -119,7 +120,7 @@ class OffsetCommitResponse(Message):
 def _read_list_offset_commit_request_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestPartition], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestPartition", count, end - pos)
     items: list[OffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -141,7 +142,7 @@ def _read_list_offset_commit_request_partition_v2(
 def _read_list_offset_commit_request_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestTopic", count, end - pos)
     items: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -212,7 +213,7 @@ def _read_offset_commit_request_v5(
 def _read_list_offset_commit_request_partition_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestPartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestPartition", count, end - pos)
     items: list[OffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -234,7 +235,7 @@ def _read_list_offset_commit_request_partition_v6(
 def _read_list_offset_commit_request_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestTopic", count, end - pos)
     items: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -314,7 +315,7 @@ def _read_offset_commit_request_v7(
 def _read_list_offset_commit_request_partition_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestPartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestPartition", count, end - pos)
     items: list[OffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -342,7 +343,7 @@ def _read_list_offset_commit_request_partition_v8(
 def _read_list_offset_commit_request_topic_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestTopic", count, end - pos)
     items: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -417,7 +418,7 @@ def _read_offset_commit_request_v8(
 def _read_list_offset_commit_request_topic_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitRequestTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitRequestTopic", count, end - pos)
     items: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -709,7 +710,7 @@ def _write_offset_commit_request_v10(out: Frame, item: OffsetCommitRequest) -> N
 def _read_list_offset_commit_response_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitResponsePartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitResponsePartition", count, end - pos)
     items: list[OffsetCommitResponsePartition] = []
     for _ in range(count):
@@ -722,7 +723,7 @@ def _read_list_offset_commit_response_partition_v2(
 def _read_list_offset_commit_response_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitResponseTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitResponseTopic", count, end - pos)
     items: list[OffsetCommitResponseTopic] = []
     for _ in range(count):
@@ -761,7 +762,7 @@ def _read_offset_commit_response_v3(
 def _read_list_offset_commit_response_partition_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitResponsePartition], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitResponsePartition", count, end - pos)
     items: list[OffsetCommitResponsePartition] = []
     for _ in range(count):
@@ -776,7 +777,7 @@ def _read_list_offset_commit_response_partition_v8(
 def _read_list_offset_commit_response_topic_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitResponseTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitResponseTopic", count, end - pos)
     items: list[OffsetCommitResponseTopic] = []
     for _ in range(count):
@@ -820,7 +821,7 @@ def _read_offset_commit_response_v8(
 def _read_list_offset_commit_response_topic_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetCommitResponseTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetCommitResponseTopic", count, end - pos)
     items: list[OffsetCommitResponseTopic] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -92,7 +93,7 @@ class OffsetDeleteResponse(Message):
 def _read_list_offset_delete_request_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetDeleteRequestPartition], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetDeleteRequestPartition", count, end - pos)
     items: list[OffsetDeleteRequestPartition] = []
     for _ in range(count):
@@ -105,7 +106,7 @@ def _read_list_offset_delete_request_partition_v0(
 def _read_list_offset_delete_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetDeleteRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetDeleteRequestTopic", count, end - pos)
     items: list[OffsetDeleteRequestTopic] = []
     for _ in range(count):
@@ -168,7 +169,7 @@ def _write_offset_delete_request_v0(out: Frame, item: OffsetDeleteRequest) -> No
 def _read_list_offset_delete_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetDeleteResponsePartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetDeleteResponsePartition", count, end - pos)
     items: list[OffsetDeleteResponsePartition] = []
     for _ in range(count):
@@ -181,7 +182,7 @@ def _read_list_offset_delete_response_partition_v0(
 def _read_list_offset_delete_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetDeleteResponseTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetDeleteResponseTopic", count, end - pos)
     items: list[OffsetDeleteResponseTopic] = []
     for _ in range(count):

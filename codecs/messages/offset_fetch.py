@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -163,7 +164,7 @@ class OffsetFetchResponse(Message):
 def _read_list_offset_fetch_request_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestTopic", count, end - pos)
     items: list[OffsetFetchRequestTopic] = []
     for _ in range(count):
@@ -218,7 +219,7 @@ def _read_offset_fetch_request_v2(
 def _read_list_offset_fetch_request_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestTopic", count, end - pos)
     items: list[OffsetFetchRequestTopic] = []
     for _ in range(count):
@@ -299,7 +300,7 @@ def _read_offset_fetch_request_v7(
 def _read_list_offset_fetch_request_topics_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestTopics], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestTopics", count, end - pos)
     items: list[OffsetFetchRequestTopics] = []
     for _ in range(count):
@@ -328,7 +329,7 @@ def _read_list_offset_fetch_request_topics_v8(
 def _read_list_offset_fetch_request_group_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestGroup], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestGroup", count, end - pos)
     items: list[OffsetFetchRequestGroup] = []
     for _ in range(count):
@@ -374,7 +375,7 @@ def _read_offset_fetch_request_v8(
 def _read_list_offset_fetch_request_group_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestGroup], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestGroup", count, end - pos)
     items: list[OffsetFetchRequestGroup] = []
     for _ in range(count):
@@ -431,7 +432,7 @@ def _read_offset_fetch_request_v9(
 def _read_list_offset_fetch_request_topics_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestTopics], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestTopics", count, end - pos)
     items: list[OffsetFetchRequestTopics] = []
     for _ in range(count):
@@ -451,7 +452,7 @@ def _read_list_offset_fetch_request_topics_v10(
 def _read_list_offset_fetch_request_group_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchRequestGroup], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchRequestGroup", count, end - pos)
     items: list[OffsetFetchRequestGroup] = []
     for _ in range(count):
@@ -781,7 +782,7 @@ def _write_offset_fetch_request_v10(out: Frame, item: OffsetFetchRequest) -> Non
 def _read_list_offset_fetch_response_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count * 16 <= end - pos:
+    if not 0 <= count * 16 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponsePartition", count, end - pos)
     items: list[OffsetFetchResponsePartition] = []
     for _ in range(count):
@@ -805,7 +806,7 @@ def _read_list_offset_fetch_response_partition_v1(
 def _read_list_offset_fetch_response_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseTopic", count, end - pos)
     items: list[OffsetFetchResponseTopic] = []
     for _ in range(count):
@@ -857,7 +858,7 @@ def _read_offset_fetch_response_v3(
 def _read_list_offset_fetch_response_partition_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponsePartition", count, end - pos)
     items: list[OffsetFetchResponsePartition] = []
     for _ in range(count):
@@ -881,7 +882,7 @@ def _read_list_offset_fetch_response_partition_v5(
 def _read_list_offset_fetch_response_topic_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseTopic", count, end - pos)
     items: list[OffsetFetchResponseTopic] = []
     for _ in range(count):
@@ -913,7 +914,7 @@ def _read_offset_fetch_response_v5(
 def _read_list_offset_fetch_response_partition_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponsePartition", count, end - pos)
     items: list[OffsetFetchResponsePartition] = []
     for _ in range(count):
@@ -941,7 +942,7 @@ def _read_list_offset_fetch_response_partition_v6(
 def _read_list_offset_fetch_response_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseTopic", count, end - pos)
     items: list[OffsetFetchResponseTopic] = []
     for _ in range(count):
@@ -985,7 +986,7 @@ def _read_offset_fetch_response_v6(
 def _read_list_offset_fetch_response_partitions_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponsePartitions], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponsePartitions", count, end - pos)
     items: list[OffsetFetchResponsePartitions] = []
     for _ in range(count):
@@ -1013,7 +1014,7 @@ def _read_list_offset_fetch_response_partitions_v8(
 def _read_list_offset_fetch_response_topics_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseTopics], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseTopics", count, end - pos)
     items: list[OffsetFetchResponseTopics] = []
     for _ in range(count):
@@ -1042,7 +1043,7 @@ def _read_list_offset_fetch_response_topics_v8(
 def _read_list_offset_fetch_response_group_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseGroup], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseGroup", count, end - pos)
     items: list[OffsetFetchResponseGroup] = []
     for _ in range(count):
@@ -1086,7 +1087,7 @@ def _read_offset_fetch_response_v8(
 def _read_list_offset_fetch_response_topics_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseTopics], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseTopics", count, end - pos)
     items: list[OffsetFetchResponseTopics] = []
     for _ in range(count):
@@ -1106,7 +1107,7 @@ def _read_list_offset_fetch_response_topics_v10(
 def _read_list_offset_fetch_response_group_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetFetchResponseGroup], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetFetchResponseGroup", count, end - pos)
     items: list[OffsetFetchResponseGroup] = []
     for _ in range(count):

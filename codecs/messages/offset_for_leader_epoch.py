@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -105,7 +106,7 @@ class OffsetForLeaderEpochResponse(Message):
 def _read_list_offset_for_leader_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderPartition], int]:
-    if not 0 <= count * 12 <= end - pos:
+    if not 0 <= count * 12 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderPartition", count, end - pos)
     items: list[OffsetForLeaderPartition] = []
     for _ in range(count):
@@ -118,7 +119,7 @@ def _read_list_offset_for_leader_partition_v2(
 def _read_list_offset_for_leader_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderTopic", count, end - pos)
     items: list[OffsetForLeaderTopic] = []
     for _ in range(count):
@@ -157,7 +158,7 @@ def _read_offset_for_leader_epoch_request_v3(
 def _read_list_offset_for_leader_partition_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderPartition], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderPartition", count, end - pos)
     items: list[OffsetForLeaderPartition] = []
     for _ in range(count):
@@ -172,7 +173,7 @@ def _read_list_offset_for_leader_partition_v4(
 def _read_list_offset_for_leader_topic_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderTopic", count, end - pos)
     items: list[OffsetForLeaderTopic] = []
     for _ in range(count):
@@ -284,7 +285,7 @@ def _write_offset_for_leader_epoch_request_v4(
 def _read_list_epoch_end_offset_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EpochEndOffset], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EpochEndOffset", count, end - pos)
     items: list[EpochEndOffset] = []
     for _ in range(count):
@@ -297,7 +298,7 @@ def _read_list_epoch_end_offset_v2(
 def _read_list_offset_for_leader_topic_result_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderTopicResult], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderTopicResult", count, end - pos)
     items: list[OffsetForLeaderTopicResult] = []
     for _ in range(count):
@@ -327,7 +328,7 @@ def _read_offset_for_leader_epoch_response_v2(
 def _read_list_epoch_end_offset_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EpochEndOffset], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EpochEndOffset", count, end - pos)
     items: list[EpochEndOffset] = []
     for _ in range(count):
@@ -342,7 +343,7 @@ def _read_list_epoch_end_offset_v4(
 def _read_list_offset_for_leader_topic_result_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[OffsetForLeaderTopicResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("OffsetForLeaderTopicResult", count, end - pos)
     items: list[OffsetForLeaderTopicResult] = []
     for _ in range(count):

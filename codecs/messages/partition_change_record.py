@@ -23,7 +23,7 @@ from kwire.codecs.primitives import (
     read_uuids,
     refuse,
     skip_tag,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_b = Layout(">b").unpack_from
@@ -69,8 +69,7 @@ def _read_partition_change_record_v0(
     adding_replicas: list[int] | None = None
     leader_recovery_state: int = -1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -138,8 +137,7 @@ def _read_partition_change_record_v1(
     leader_recovery_state: int = -1
     directories: list[bytes] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -215,8 +213,7 @@ def _read_partition_change_record_v2(
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

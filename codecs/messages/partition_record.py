@@ -23,7 +23,7 @@ from kwire.codecs.primitives import (
     read_uuids,
     refuse,
     skip_tag,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_b = Layout(">b").unpack_from
@@ -84,8 +84,7 @@ def _read_partition_record_v0(data: Buffer, pos: int, end: int) -> tuple[Partiti
     pos += 13
     leader_recovery_state: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -133,8 +132,7 @@ def _read_partition_record_v1(data: Buffer, pos: int, end: int) -> tuple[Partiti
     pos += 1
     leader_recovery_state: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -184,8 +182,7 @@ def _read_partition_record_v2(data: Buffer, pos: int, end: int) -> tuple[Partiti
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

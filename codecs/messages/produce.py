@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Records,
@@ -29,7 +30,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16sB = Layout(">16sB").unpack_from
@@ -160,7 +161,7 @@ class ProduceResponse(Message):
 def _read_list_partition_produce_data_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceData], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceData", count, end - pos)
     items: list[PartitionProduceData] = []
     for _ in range(count):
@@ -180,7 +181,7 @@ def _read_list_partition_produce_data_v3(
 def _read_list_topic_produce_data_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceData", count, end - pos)
     items: list[TopicProduceData] = []
     for _ in range(count):
@@ -217,7 +218,7 @@ def _read_produce_request_v3(data: Buffer, pos: int, end: int) -> tuple[ProduceR
 def _read_list_partition_produce_data_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceData], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceData", count, end - pos)
     items: list[PartitionProduceData] = []
     for _ in range(count):
@@ -243,7 +244,7 @@ def _read_list_partition_produce_data_v9(
 def _read_list_topic_produce_data_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceData], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceData", count, end - pos)
     items: list[TopicProduceData] = []
     for _ in range(count):
@@ -296,7 +297,7 @@ def _read_produce_request_v9(data: Buffer, pos: int, end: int) -> tuple[ProduceR
 def _read_list_topic_produce_data_v13(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceData", count, end - pos)
     items: list[TopicProduceData] = []
     for _ in range(count):
@@ -451,7 +452,7 @@ def _write_produce_request_v13(out: Frame, item: ProduceRequest) -> None:
 def _read_list_partition_produce_response_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceResponse", count, end - pos)
     items: list[PartitionProduceResponse] = []
     for _ in range(count):
@@ -464,7 +465,7 @@ def _read_list_partition_produce_response_v3(
 def _read_list_topic_produce_response_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -494,7 +495,7 @@ def _read_produce_response_v3(data: Buffer, pos: int, end: int) -> tuple[Produce
 def _read_list_partition_produce_response_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceResponse", count, end - pos)
     items: list[PartitionProduceResponse] = []
     for _ in range(count):
@@ -511,7 +512,7 @@ def _read_list_partition_produce_response_v5(
 def _read_list_topic_produce_response_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -541,7 +542,7 @@ def _read_produce_response_v5(data: Buffer, pos: int, end: int) -> tuple[Produce
 def _read_list_batch_index_and_error_message_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[BatchIndexAndErrorMessage], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("BatchIndexAndErrorMessage", count, end - pos)
     items: list[BatchIndexAndErrorMessage] = []
     for _ in range(count):
@@ -561,7 +562,7 @@ def _read_list_batch_index_and_error_message_v8(
 def _read_list_partition_produce_response_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count * 36 <= end - pos:
+    if not 0 <= count * 36 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceResponse", count, end - pos)
     items: list[PartitionProduceResponse] = []
     for _ in range(count):
@@ -589,7 +590,7 @@ def _read_list_partition_produce_response_v8(
 def _read_list_topic_produce_response_v8(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -619,7 +620,7 @@ def _read_produce_response_v8(data: Buffer, pos: int, end: int) -> tuple[Produce
 def _read_list_batch_index_and_error_message_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[BatchIndexAndErrorMessage], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("BatchIndexAndErrorMessage", count, end - pos)
     items: list[BatchIndexAndErrorMessage] = []
     for _ in range(count):
@@ -645,7 +646,7 @@ def _read_list_batch_index_and_error_message_v9(
 def _read_list_partition_produce_response_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count * 33 <= end - pos:
+    if not 0 <= count * 33 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceResponse", count, end - pos)
     items: list[PartitionProduceResponse] = []
     for _ in range(count):
@@ -670,8 +671,7 @@ def _read_list_partition_produce_response_v9(
         tags = data[pos]
         pos += 1
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -688,7 +688,7 @@ def _read_list_partition_produce_response_v9(
 def _read_list_topic_produce_response_v9(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -723,8 +723,7 @@ def _read_produce_response_v9(data: Buffer, pos: int, end: int) -> tuple[Produce
     throttle_time_ms, tags = _unpack_iB(data, pos)
     pos += 5
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -745,7 +744,7 @@ def _read_leader_id_and_epoch_v10(data: Buffer, pos: int, end: int) -> tuple[Lea
 def _read_list_partition_produce_response_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count * 33 <= end - pos:
+    if not 0 <= count * 33 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionProduceResponse", count, end - pos)
     items: list[PartitionProduceResponse] = []
     for _ in range(count):
@@ -771,8 +770,7 @@ def _read_list_partition_produce_response_v10(
         pos += 1
         current_leader: LeaderIdAndEpoch | None = None
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:
@@ -789,7 +787,7 @@ def _read_list_partition_produce_response_v10(
 def _read_list_topic_produce_response_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -818,7 +816,7 @@ def _read_list_topic_produce_response_v10(
 def _read_list_node_endpoint_v10(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):
@@ -860,8 +858,7 @@ def _read_produce_response_v10(data: Buffer, pos: int, end: int) -> tuple[Produc
     pos += 5
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -878,7 +875,7 @@ def _read_produce_response_v10(data: Buffer, pos: int, end: int) -> tuple[Produc
 def _read_list_topic_produce_response_v13(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicProduceResponse", count, end - pos)
     items: list[TopicProduceResponse] = []
     for _ in range(count):
@@ -905,8 +902,7 @@ def _read_produce_response_v13(data: Buffer, pos: int, end: int) -> tuple[Produc
     pos += 5
     node_endpoints: list[NodeEndpoint] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

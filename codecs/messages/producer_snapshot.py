@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -51,7 +52,7 @@ class ProducerSnapshot(Message):
 def _read_list_producer_entry_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ProducerEntry], int]:
-    if not 0 <= count * 46 <= end - pos:
+    if not 0 <= count * 46 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ProducerEntry", count, end - pos)
     items: list[ProducerEntry] = []
     for _ in range(count):

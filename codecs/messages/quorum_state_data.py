@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -58,7 +59,7 @@ class QuorumStateData(Message):
 
 
 def _read_list_voter_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Voter], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Voter", count, end - pos)
     items: list[Voter] = []
     for _ in range(count):

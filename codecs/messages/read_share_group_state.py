@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -109,7 +110,7 @@ class ReadShareGroupStateResponse(Message):
 def _read_list_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -124,7 +125,7 @@ def _read_list_partition_data_v0(
 def _read_list_read_state_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReadStateData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReadStateData", count, end - pos)
     items: list[ReadStateData] = []
     for _ in range(count):
@@ -202,7 +203,7 @@ def _write_read_share_group_state_request_v0(out: Frame, item: ReadShareGroupSta
 def _read_list_state_batch_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StateBatch], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StateBatch", count, end - pos)
     items: list[StateBatch] = []
     for _ in range(count):
@@ -217,7 +218,7 @@ def _read_list_state_batch_v0(
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 21 <= end - pos:
+    if not 0 <= count * 21 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -250,7 +251,7 @@ def _read_list_partition_result_v0(
 def _read_list_read_state_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReadStateResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReadStateResult", count, end - pos)
     items: list[ReadStateResult] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -100,7 +101,7 @@ class ReadShareGroupStateSummaryResponse(Message):
 def _read_list_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -115,7 +116,7 @@ def _read_list_partition_data_v0(
 def _read_list_read_state_summary_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReadStateSummaryData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReadStateSummaryData", count, end - pos)
     items: list[ReadStateSummaryData] = []
     for _ in range(count):
@@ -195,7 +196,7 @@ def _write_read_share_group_state_summary_request_v0(
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 24 <= end - pos:
+    if not 0 <= count * 24 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -223,7 +224,7 @@ def _read_list_partition_result_v0(
 def _read_list_read_state_summary_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReadStateSummaryResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReadStateSummaryResult", count, end - pos)
     items: list[ReadStateSummaryResult] = []
     for _ in range(count):
@@ -258,7 +259,7 @@ def _read_read_share_group_state_summary_response_v0(
 def _read_list_partition_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -289,7 +290,7 @@ def _read_list_partition_result_v1(
 def _read_list_read_state_summary_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ReadStateSummaryResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ReadStateSummaryResult", count, end - pos)
     items: list[ReadStateSummaryResult] = []
     for _ in range(count):

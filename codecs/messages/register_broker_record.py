@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -28,7 +29,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_ttB = Layout(">??B").unpack_from
@@ -90,7 +91,7 @@ class RegisterBrokerRecord(Message):
 def _read_list_broker_endpoint_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[BrokerEndpoint], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("BrokerEndpoint", count, end - pos)
     items: list[BrokerEndpoint] = []
     for _ in range(count):
@@ -123,7 +124,7 @@ def _read_list_broker_endpoint_v0(
 def _read_list_broker_feature_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[BrokerFeature], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("BrokerFeature", count, end - pos)
     items: list[BrokerFeature] = []
     for _ in range(count):
@@ -171,8 +172,7 @@ def _read_register_broker_record_v0(
     fenced, tags = _unpack_tB(data, pos)
     pos += 2
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -213,8 +213,7 @@ def _read_register_broker_record_v1(
     fenced, in_controlled_shutdown, tags = _unpack_ttB(data, pos)
     pos += 3
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -256,8 +255,7 @@ def _read_register_broker_record_v2(
     fenced, in_controlled_shutdown, tags = _unpack_ttB(data, pos)
     pos += 3
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -300,8 +298,7 @@ def _read_register_broker_record_v3(
     pos += 3
     log_dirs: list[bytes] = []
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -349,8 +346,7 @@ def _read_register_broker_record_v4(
     log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -69,7 +70,7 @@ class RegisterControllerRecord(Message):
 def _read_list_controller_endpoint_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ControllerEndpoint], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ControllerEndpoint", count, end - pos)
     items: list[ControllerEndpoint] = []
     for _ in range(count):
@@ -102,7 +103,7 @@ def _read_list_controller_endpoint_v0(
 def _read_list_controller_feature_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ControllerFeature], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ControllerFeature", count, end - pos)
     items: list[ControllerFeature] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -22,7 +23,7 @@ from kwire.codecs.primitives import (
     read_tag,
     skip_tag,
     skip_tags,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16sqqiqqB = Layout(">16sqqiqqB").unpack_from
@@ -72,7 +73,7 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message):
 def _read_list_segment_leader_epoch_entry_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[SegmentLeaderEpochEntry], int]:
-    if not 0 <= count * 13 <= end - pos:
+    if not 0 <= count * 13 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("SegmentLeaderEpochEntry", count, end - pos)
     items: list[SegmentLeaderEpochEntry] = []
     for _ in range(count):
@@ -109,8 +110,7 @@ def _read_remote_log_segment_metadata_snapshot_record_v0(
     pos += 2
     txn_index_empty: bool = False
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -139,7 +140,7 @@ class ShareAcknowledgeResponse(Message):
 def _read_list_acknowledgement_batch_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AcknowledgementBatch], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AcknowledgementBatch", count, end - pos)
     items: list[AcknowledgementBatch] = []
     for _ in range(count):
@@ -159,7 +160,7 @@ def _read_list_acknowledgement_batch_v1(
 def _read_list_acknowledge_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AcknowledgePartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AcknowledgePartition", count, end - pos)
     items: list[AcknowledgePartition] = []
     for _ in range(count):
@@ -179,7 +180,7 @@ def _read_list_acknowledge_partition_v1(
 def _read_list_acknowledge_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AcknowledgeTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AcknowledgeTopic", count, end - pos)
     items: list[AcknowledgeTopic] = []
     for _ in range(count):
@@ -383,7 +384,7 @@ def _read_leader_id_and_epoch_v1(data: Buffer, pos: int, end: int) -> tuple[Lead
 def _read_list_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -410,7 +411,7 @@ def _read_list_partition_data_v1(
 def _read_list_share_acknowledge_topic_response_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ShareAcknowledgeTopicResponse], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ShareAcknowledgeTopicResponse", count, end - pos)
     items: list[ShareAcknowledgeTopicResponse] = []
     for _ in range(count):
@@ -430,7 +431,7 @@ def _read_list_share_acknowledge_topic_response_v1(
 def _read_list_node_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):

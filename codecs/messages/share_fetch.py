@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Records,
@@ -178,7 +179,7 @@ class ShareFetchResponse(Message):
 def _read_list_acknowledgement_batch_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AcknowledgementBatch], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AcknowledgementBatch", count, end - pos)
     items: list[AcknowledgementBatch] = []
     for _ in range(count):
@@ -198,7 +199,7 @@ def _read_list_acknowledgement_batch_v1(
 def _read_list_fetch_partition_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchPartition", count, end - pos)
     items: list[FetchPartition] = []
     for _ in range(count):
@@ -218,7 +219,7 @@ def _read_list_fetch_partition_v1(
 def _read_list_fetch_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FetchTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FetchTopic", count, end - pos)
     items: list[FetchTopic] = []
     for _ in range(count):
@@ -238,7 +239,7 @@ def _read_list_fetch_topic_v1(
 def _read_list_forgotten_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ForgottenTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ForgottenTopic", count, end - pos)
     items: list[ForgottenTopic] = []
     for _ in range(count):
@@ -487,7 +488,7 @@ def _read_leader_id_and_epoch_v1(data: Buffer, pos: int, end: int) -> tuple[Lead
 def _read_list_acquired_records_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[AcquiredRecords], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("AcquiredRecords", count, end - pos)
     items: list[AcquiredRecords] = []
     for _ in range(count):
@@ -502,7 +503,7 @@ def _read_list_acquired_records_v1(
 def _read_list_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -557,7 +558,7 @@ def _read_list_partition_data_v1(
 def _read_list_share_fetchable_topic_response_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ShareFetchableTopicResponse], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ShareFetchableTopicResponse", count, end - pos)
     items: list[ShareFetchableTopicResponse] = []
     for _ in range(count):
@@ -577,7 +578,7 @@ def _read_list_share_fetchable_topic_response_v1(
 def _read_list_node_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count * 11 <= end - pos:
+    if not 0 <= count * 11 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("NodeEndpoint", count, end - pos)
     items: list[NodeEndpoint] = []
     for _ in range(count):

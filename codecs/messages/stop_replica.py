@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -132,7 +133,7 @@ class StopReplicaResponse(Message):
 def _read_list_stop_replica_partition_v0_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaPartitionV0], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaPartitionV0", count, end - pos)
     items: list[StopReplicaPartitionV0] = []
     for _ in range(count):
@@ -163,7 +164,7 @@ def _read_stop_replica_request_v0(
 def _read_list_stop_replica_topic_v1_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaTopicV1], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaTopicV1", count, end - pos)
     items: list[StopReplicaTopicV1] = []
     for _ in range(count):
@@ -195,7 +196,7 @@ def _read_stop_replica_request_v1(
 def _read_list_stop_replica_topic_v1_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaTopicV1], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaTopicV1", count, end - pos)
     items: list[StopReplicaTopicV1] = []
     for _ in range(count):
@@ -241,7 +242,7 @@ def _read_stop_replica_request_v2(
 def _read_list_stop_replica_partition_state_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaPartitionState], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaPartitionState", count, end - pos)
     items: list[StopReplicaPartitionState] = []
     for _ in range(count):
@@ -256,7 +257,7 @@ def _read_list_stop_replica_partition_state_v3(
 def _read_list_stop_replica_topic_state_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaTopicState], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaTopicState", count, end - pos)
     items: list[StopReplicaTopicState] = []
     for _ in range(count):
@@ -467,7 +468,7 @@ def _write_stop_replica_request_v4(out: Frame, item: StopReplicaRequest) -> None
 def _read_list_stop_replica_partition_error_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaPartitionError], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaPartitionError", count, end - pos)
     items: list[StopReplicaPartitionError] = []
     for _ in range(count):
@@ -496,7 +497,7 @@ def _read_stop_replica_response_v0(
 def _read_list_stop_replica_partition_error_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StopReplicaPartitionError], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StopReplicaPartitionError", count, end - pos)
     items: list[StopReplicaPartitionError] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -285,7 +286,7 @@ def _write_streams_group_describe_request_v1(out: Frame, item: StreamsGroupDescr
 def _read_list_key_value_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[KeyValue], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("KeyValue", count, end - pos)
     items: list[KeyValue] = []
     for _ in range(count):
@@ -318,7 +319,7 @@ def _read_list_key_value_v0(
 def _read_list_topic_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicInfo], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicInfo", count, end - pos)
     items: list[TopicInfo] = []
     for _ in range(count):
@@ -347,7 +348,7 @@ def _read_list_topic_info_v0(
 def _read_list_subtopology_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Subtopology], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Subtopology", count, end - pos)
     items: list[Subtopology] = []
     for _ in range(count):
@@ -426,7 +427,7 @@ def _read_endpoint_v0(data: Buffer, pos: int, end: int) -> tuple[Endpoint, int]:
 def _read_list_task_offset_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskOffset], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskOffset", count, end - pos)
     items: list[TaskOffset] = []
     for _ in range(count):
@@ -450,7 +451,7 @@ def _read_list_task_offset_v0(
 def _read_list_task_ids_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskIds], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskIds", count, end - pos)
     items: list[TaskIds] = []
     for _ in range(count):
@@ -500,7 +501,7 @@ def _read_assignment_v0(data: Buffer, pos: int, end: int) -> tuple[Assignment, i
 
 
 def _read_list_member_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Member], int]:
-    if not 0 <= count * 28 <= end - pos:
+    if not 0 <= count * 28 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Member", count, end - pos)
     items: list[Member] = []
     for _ in range(count):
@@ -599,7 +600,7 @@ def _read_list_member_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[
 def _read_list_described_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):
@@ -671,7 +672,7 @@ def _read_streams_group_describe_response_v0(
 def _read_list_topology_description_node_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionNode], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionNode", count, end - pos)
     items: list[TopologyDescriptionNode] = []
     for _ in range(count):
@@ -723,7 +724,7 @@ def _read_list_topology_description_node_v1(
 def _read_list_topology_description_subtopology_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionSubtopology], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionSubtopology", count, end - pos)
     items: list[TopologyDescriptionSubtopology] = []
     for _ in range(count):
@@ -799,7 +800,7 @@ def _read_topology_description_node_v1(
 def _read_list_topology_description_global_store_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionGlobalStore], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionGlobalStore", count, end - pos)
     items: list[TopologyDescriptionGlobalStore] = []
     for _ in range(count):
@@ -836,7 +837,7 @@ def _read_topology_description_v1(
 def _read_list_described_group_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count * 23 <= end - pos:
+    if not 0 <= count * 23 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("DescribedGroup", count, end - pos)
     items: list[DescribedGroup] = []
     for _ in range(count):

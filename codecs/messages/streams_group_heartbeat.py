@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -209,7 +210,7 @@ class StreamsGroupHeartbeatResponse(Message):
 def _read_list_key_value_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[KeyValue], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("KeyValue", count, end - pos)
     items: list[KeyValue] = []
     for _ in range(count):
@@ -242,7 +243,7 @@ def _read_list_key_value_v0(
 def _read_list_topic_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicInfo], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicInfo", count, end - pos)
     items: list[TopicInfo] = []
     for _ in range(count):
@@ -271,7 +272,7 @@ def _read_list_topic_info_v0(
 def _read_list_copartition_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CopartitionGroup], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CopartitionGroup", count, end - pos)
     items: list[CopartitionGroup] = []
     for _ in range(count):
@@ -301,7 +302,7 @@ def _read_list_copartition_group_v0(
 def _read_list_subtopology_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Subtopology], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Subtopology", count, end - pos)
     items: list[Subtopology] = []
     for _ in range(count):
@@ -371,7 +372,7 @@ def _read_topology_v0(data: Buffer, pos: int, end: int) -> tuple[Topology, int]:
 def _read_list_task_ids_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskIds], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskIds", count, end - pos)
     items: list[TaskIds] = []
     for _ in range(count):
@@ -417,7 +418,7 @@ def _read_endpoint_v0(data: Buffer, pos: int, end: int) -> tuple[Endpoint, int]:
 def _read_list_task_offset_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskOffset], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskOffset", count, end - pos)
     items: list[TaskOffset] = []
     for _ in range(count):
@@ -833,7 +834,7 @@ def _write_streams_group_heartbeat_request_v0(
 
 
 def _read_list_status_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Status], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Status", count, end - pos)
     items: list[Status] = []
     for _ in range(count):
@@ -857,7 +858,7 @@ def _read_list_status_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[
 def _read_list_topic_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartition], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartition", count, end - pos)
     items: list[TopicPartition] = []
     for _ in range(count):
@@ -886,7 +887,7 @@ def _read_list_topic_partition_v0(
 def _read_list_endpoint_to_partitions_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[EndpointToPartitions], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("EndpointToPartitions", count, end - pos)
     items: list[EndpointToPartitions] = []
     for _ in range(count):

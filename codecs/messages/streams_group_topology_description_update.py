@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -105,7 +106,7 @@ class StreamsGroupTopologyDescriptionUpdateResponse(Message):
 def _read_list_topology_description_node_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionNode], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionNode", count, end - pos)
     items: list[TopologyDescriptionNode] = []
     for _ in range(count):
@@ -157,7 +158,7 @@ def _read_list_topology_description_node_v0(
 def _read_list_topology_description_subtopology_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionSubtopology], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionSubtopology", count, end - pos)
     items: list[TopologyDescriptionSubtopology] = []
     for _ in range(count):
@@ -233,7 +234,7 @@ def _read_topology_description_node_v0(
 def _read_list_topology_description_global_store_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopologyDescriptionGlobalStore], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopologyDescriptionGlobalStore", count, end - pos)
     items: list[TopologyDescriptionGlobalStore] = []
     for _ in range(count):

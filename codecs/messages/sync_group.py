@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -83,7 +84,7 @@ class SyncGroupResponse(Message):
 def _read_list_sync_group_request_assignment_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[SyncGroupRequestAssignment], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("SyncGroupRequestAssignment", count, end - pos)
     items: list[SyncGroupRequestAssignment] = []
     for _ in range(count):
@@ -161,7 +162,7 @@ def _read_sync_group_request_v3(data: Buffer, pos: int, end: int) -> tuple[SyncG
 def _read_list_sync_group_request_assignment_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[SyncGroupRequestAssignment], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("SyncGroupRequestAssignment", count, end - pos)
     items: list[SyncGroupRequestAssignment] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -122,7 +123,7 @@ class TxnOffsetCommitResponse(Message):
 def _read_list_txn_offset_commit_request_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestPartition], int]:
-    if not 0 <= count * 14 <= end - pos:
+    if not 0 <= count * 14 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestPartition", count, end - pos)
     items: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -144,7 +145,7 @@ def _read_list_txn_offset_commit_request_partition_v0(
 def _read_list_txn_offset_commit_request_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestTopic", count, end - pos)
     items: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -190,7 +191,7 @@ def _read_txn_offset_commit_request_v0(
 def _read_list_txn_offset_commit_request_partition_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestPartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestPartition", count, end - pos)
     items: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -212,7 +213,7 @@ def _read_list_txn_offset_commit_request_partition_v2(
 def _read_list_txn_offset_commit_request_topic_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestTopic", count, end - pos)
     items: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -258,7 +259,7 @@ def _read_txn_offset_commit_request_v2(
 def _read_list_txn_offset_commit_request_partition_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestPartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestPartition", count, end - pos)
     items: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -286,7 +287,7 @@ def _read_list_txn_offset_commit_request_partition_v3(
 def _read_list_txn_offset_commit_request_topic_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestTopic", count, end - pos)
     items: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -371,7 +372,7 @@ def _read_txn_offset_commit_request_v3(
 def _read_list_txn_offset_commit_request_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitRequestTopic", count, end - pos)
     items: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -665,7 +666,7 @@ def _write_txn_offset_commit_request_v6(out: Frame, item: TxnOffsetCommitRequest
 def _read_list_txn_offset_commit_response_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitResponsePartition", count, end - pos)
     items: list[TxnOffsetCommitResponsePartition] = []
     for _ in range(count):
@@ -678,7 +679,7 @@ def _read_list_txn_offset_commit_response_partition_v0(
 def _read_list_txn_offset_commit_response_topic_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitResponseTopic", count, end - pos)
     items: list[TxnOffsetCommitResponseTopic] = []
     for _ in range(count):
@@ -708,7 +709,7 @@ def _read_txn_offset_commit_response_v0(
 def _read_list_txn_offset_commit_response_partition_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitResponsePartition", count, end - pos)
     items: list[TxnOffsetCommitResponsePartition] = []
     for _ in range(count):
@@ -723,7 +724,7 @@ def _read_list_txn_offset_commit_response_partition_v3(
 def _read_list_txn_offset_commit_response_topic_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitResponseTopic", count, end - pos)
     items: list[TxnOffsetCommitResponseTopic] = []
     for _ in range(count):
@@ -767,7 +768,7 @@ def _read_txn_offset_commit_response_v3(
 def _read_list_txn_offset_commit_response_topic_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TxnOffsetCommitResponseTopic", count, end - pos)
     items: list[TxnOffsetCommitResponseTopic] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -89,7 +90,7 @@ class UpdateFeaturesResponse(Message):
 def _read_list_feature_update_key_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FeatureUpdateKey], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FeatureUpdateKey", count, end - pos)
     items: list[FeatureUpdateKey] = []
     for _ in range(count):
@@ -128,7 +129,7 @@ def _read_update_features_request_v0(
 def _read_list_feature_update_key_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[FeatureUpdateKey], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("FeatureUpdateKey", count, end - pos)
     items: list[FeatureUpdateKey] = []
     for _ in range(count):
@@ -219,7 +220,7 @@ def _write_update_features_request_v1(out: Frame, item: UpdateFeaturesRequest) -
 def _read_list_updatable_feature_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdatableFeatureResult], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdatableFeatureResult", count, end - pos)
     items: list[UpdatableFeatureResult] = []
     for _ in range(count):

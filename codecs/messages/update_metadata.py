@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -28,7 +29,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16sB = Layout(">16sB").unpack_from
@@ -143,7 +144,7 @@ class UpdateMetadataResponse(Message):
 def _read_list_update_metadata_partition_state_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataPartitionState], int]:
-    if not 0 <= count * 30 <= end - pos:
+    if not 0 <= count * 30 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataPartitionState", count, end - pos)
     items: list[UpdateMetadataPartitionState] = []
     for _ in range(count):
@@ -170,7 +171,7 @@ def _read_list_update_metadata_partition_state_v0(
 def _read_list_update_metadata_broker_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataBroker], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataBroker", count, end - pos)
     items: list[UpdateMetadataBroker] = []
     for _ in range(count):
@@ -204,7 +205,7 @@ def _read_update_metadata_request_v0(
 def _read_list_update_metadata_endpoint_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataEndpoint], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataEndpoint", count, end - pos)
     items: list[UpdateMetadataEndpoint] = []
     for _ in range(count):
@@ -224,7 +225,7 @@ def _read_list_update_metadata_endpoint_v1(
 def _read_list_update_metadata_broker_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataBroker], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataBroker", count, end - pos)
     items: list[UpdateMetadataBroker] = []
     for _ in range(count):
@@ -252,7 +253,7 @@ def _read_update_metadata_request_v1(
 def _read_list_update_metadata_broker_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataBroker], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataBroker", count, end - pos)
     items: list[UpdateMetadataBroker] = []
     for _ in range(count):
@@ -289,7 +290,7 @@ def _read_update_metadata_request_v2(
 def _read_list_update_metadata_endpoint_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataEndpoint], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataEndpoint", count, end - pos)
     items: list[UpdateMetadataEndpoint] = []
     for _ in range(count):
@@ -316,7 +317,7 @@ def _read_list_update_metadata_endpoint_v3(
 def _read_list_update_metadata_broker_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataBroker], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataBroker", count, end - pos)
     items: list[UpdateMetadataBroker] = []
     for _ in range(count):
@@ -353,7 +354,7 @@ def _read_update_metadata_request_v3(
 def _read_list_update_metadata_partition_state_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataPartitionState], int]:
-    if not 0 <= count * 34 <= end - pos:
+    if not 0 <= count * 34 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataPartitionState", count, end - pos)
     items: list[UpdateMetadataPartitionState] = []
     for _ in range(count):
@@ -397,7 +398,7 @@ def _read_update_metadata_request_v4(
 def _read_list_update_metadata_partition_state_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataPartitionState], int]:
-    if not 0 <= count * 32 <= end - pos:
+    if not 0 <= count * 32 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataPartitionState", count, end - pos)
     items: list[UpdateMetadataPartitionState] = []
     for _ in range(count):
@@ -420,7 +421,7 @@ def _read_list_update_metadata_partition_state_v5(
 def _read_list_update_metadata_topic_state_v5(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataTopicState], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataTopicState", count, end - pos)
     items: list[UpdateMetadataTopicState] = []
     for _ in range(count):
@@ -455,7 +456,7 @@ def _read_update_metadata_request_v5(
 def _read_list_update_metadata_partition_state_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataPartitionState], int]:
-    if not 0 <= count * 24 <= end - pos:
+    if not 0 <= count * 24 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataPartitionState", count, end - pos)
     items: list[UpdateMetadataPartitionState] = []
     for _ in range(count):
@@ -488,7 +489,7 @@ def _read_list_update_metadata_partition_state_v6(
 def _read_list_update_metadata_topic_state_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataTopicState], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataTopicState", count, end - pos)
     items: list[UpdateMetadataTopicState] = []
     for _ in range(count):
@@ -517,7 +518,7 @@ def _read_list_update_metadata_topic_state_v6(
 def _read_list_update_metadata_endpoint_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataEndpoint], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataEndpoint", count, end - pos)
     items: list[UpdateMetadataEndpoint] = []
     for _ in range(count):
@@ -550,7 +551,7 @@ def _read_list_update_metadata_endpoint_v6(
 def _read_list_update_metadata_broker_v6(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataBroker], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataBroker", count, end - pos)
     items: list[UpdateMetadataBroker] = []
     for _ in range(count):
@@ -594,8 +595,7 @@ def _read_update_metadata_request_v6(
     tags = data[pos]
     pos += 1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -610,7 +610,7 @@ def _read_update_metadata_request_v6(
 def _read_list_update_metadata_topic_state_v7(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[UpdateMetadataTopicState], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("UpdateMetadataTopicState", count, end - pos)
     items: list[UpdateMetadataTopicState] = []
     for _ in range(count):
@@ -652,8 +652,7 @@ def _read_update_metadata_request_v7(
     tags = data[pos]
     pos += 1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:
@@ -682,8 +681,7 @@ def _read_update_metadata_request_v8(
     pos += 1
     type: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

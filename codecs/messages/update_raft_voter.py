@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -24,7 +25,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_HB = Layout(">HB").unpack_from
@@ -105,7 +106,7 @@ class UpdateRaftVoterResponse(Message):
 def _read_list_listener_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Listener], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Listener", count, end - pos)
     items: list[Listener] = []
     for _ in range(count):
@@ -244,8 +245,7 @@ def _read_update_raft_voter_response_v0(
     pos += 7
     current_leader: CurrentLeader | None = None
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -77,7 +78,7 @@ class VotersRecord(Message):
 def _read_list_endpoint_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Endpoint], int]:
-    if not 0 <= count * 5 <= end - pos:
+    if not 0 <= count * 5 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Endpoint", count, end - pos)
     items: list[Endpoint] = []
     for _ in range(count):
@@ -118,7 +119,7 @@ def _read_kraft_version_feature_v0(
 
 
 def _read_list_voter_v0(data: Buffer, pos: int, end: int, count: int) -> tuple[list[Voter], int]:
-    if not 0 <= count * 27 <= end - pos:
+    if not 0 <= count * 27 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Voter", count, end - pos)
     items: list[Voter] = []
     for _ in range(count):

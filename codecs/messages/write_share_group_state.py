@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -110,7 +111,7 @@ class WriteShareGroupStateResponse(Message):
 def _read_list_state_batch_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StateBatch], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StateBatch", count, end - pos)
     items: list[StateBatch] = []
     for _ in range(count):
@@ -125,7 +126,7 @@ def _read_list_state_batch_v0(
 def _read_list_partition_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -147,7 +148,7 @@ def _read_list_partition_data_v0(
 def _read_list_write_state_data_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WriteStateData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WriteStateData", count, end - pos)
     items: list[WriteStateData] = []
     for _ in range(count):
@@ -191,7 +192,7 @@ def _read_write_share_group_state_request_v0(
 def _read_list_partition_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionData], int]:
-    if not 0 <= count * 26 <= end - pos:
+    if not 0 <= count * 26 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionData", count, end - pos)
     items: list[PartitionData] = []
     for _ in range(count):
@@ -216,7 +217,7 @@ def _read_list_partition_data_v1(
 def _read_list_write_state_data_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WriteStateData], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WriteStateData", count, end - pos)
     items: list[WriteStateData] = []
     for _ in range(count):
@@ -356,7 +357,7 @@ def _write_write_share_group_state_request_v1(
 def _read_list_partition_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionResult", count, end - pos)
     items: list[PartitionResult] = []
     for _ in range(count):
@@ -382,7 +383,7 @@ def _read_list_partition_result_v0(
 def _read_list_write_state_result_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WriteStateResult], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WriteStateResult", count, end - pos)
     items: list[WriteStateResult] = []
     for _ in range(count):

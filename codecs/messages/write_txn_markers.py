@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -110,7 +111,7 @@ class WriteTxnMarkersResponse(Message):
 def _read_list_writable_txn_marker_topic_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarkerTopic], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarkerTopic", count, end - pos)
     items: list[WritableTxnMarkerTopic] = []
     for _ in range(count):
@@ -139,7 +140,7 @@ def _read_list_writable_txn_marker_topic_v1(
 def _read_list_writable_txn_marker_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarker], int]:
-    if not 0 <= count * 17 <= end - pos:
+    if not 0 <= count * 17 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarker", count, end - pos)
     items: list[WritableTxnMarker] = []
     for _ in range(count):
@@ -176,7 +177,7 @@ def _read_write_txn_markers_request_v1(
 def _read_list_writable_txn_marker_v2(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarker], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarker", count, end - pos)
     items: list[WritableTxnMarker] = []
     for _ in range(count):
@@ -278,7 +279,7 @@ def _write_write_txn_markers_request_v2(out: Frame, item: WriteTxnMarkersRequest
 def _read_list_writable_txn_marker_partition_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarkerPartitionResult], int]:
-    if not 0 <= count * 7 <= end - pos:
+    if not 0 <= count * 7 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarkerPartitionResult", count, end - pos)
     items: list[WritableTxnMarkerPartitionResult] = []
     for _ in range(count):
@@ -293,7 +294,7 @@ def _read_list_writable_txn_marker_partition_result_v1(
 def _read_list_writable_txn_marker_topic_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarkerTopicResult], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarkerTopicResult", count, end - pos)
     items: list[WritableTxnMarkerTopicResult] = []
     for _ in range(count):
@@ -322,7 +323,7 @@ def _read_list_writable_txn_marker_topic_result_v1(
 def _read_list_writable_txn_marker_result_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[WritableTxnMarkerResult], int]:
-    if not 0 <= count * 10 <= end - pos:
+    if not 0 <= count * 10 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("WritableTxnMarkerResult", count, end - pos)
     items: list[WritableTxnMarkerResult] = []
     for _ in range(count):

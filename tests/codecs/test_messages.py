@@ -18,6 +18,8 @@ from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataValue,
 )
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.elect_leaders import ElectLeadersRequest
 from kwire.codecs.messages.end_txn_marker import EndTxnMarker
 from kwire.codecs.messages.fetch import (
     FetchableTopicResponse,
@@ -35,7 +37,18 @@ from kwire.codecs.messages.metadata import MetadataRequest
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.messages.response_header import ResponseHeader
-from kwire.codecs.primitives import RECORDS_COPY_MAX, ZERO_UUID, DecodeError, EncodeError, Frame
+from kwire.codecs.primitives import (
+    RECORDS_COPY_MAX,
+    ZERO_UUID,
+    DecodeError,
+    EncodeError,
+    Frame,
+    Message,
+    put_varint,
+    read_int8s,
+    read_int64s,
+    read_uuids,
+)
 
 
 def produce(records: bytes | memoryview | None) -> ProduceRequest:
@@ -112,6 +125,61 @@ def test_unknown_tags_are_skipped_and_known_ones_may_repeat() -> None:
     decoded = FetchRequest.decode(plain[:-1] + tags, 15)
     assert decoded == FetchRequest(max_wait_ms=5, cluster_id="b")
     assert decoded.encode(15) == plain[:-1] + b"\x01\x00\x02\x02b"
+
+
+@pytest.mark.parametrize(
+    ("count", "fault"),
+    [
+        (b"\x02", "2 tagged fields in 1 bytes"),
+        (b"\x80\x80\x80\x80\x08", "-2147483648 tagged fields in"),
+        (b"\x91\x4e" + b"\x63\x00" * 10_001, "10001 tagged fields in 20002 bytes, 10000 are"),
+    ],
+)
+@pytest.mark.parametrize(("message", "version"), [(FetchRequest(), 15), (ResponseHeader(), 1)])
+def test_tagged_fields_that_are_too_many_are_refused(
+    message: Message, version: int, count: bytes, fault: str
+) -> None:
+    plain = message.encode(version)
+    data = plain[:-1] + count + (b"\0" if len(count) == 1 else b"")
+    with pytest.raises(DecodeError, match=fault):
+        type(message).decode(data, version)
+
+
+def test_as_many_tagged_fields_as_are_allowed_are_skipped() -> None:
+    plain = ResponseHeader(7).encode(1)
+    tags = b"\x90\x4e" + b"\x63\x00" * 10_000
+    assert ResponseHeader.decode(plain[:-1] + tags, 1) == ResponseHeader(7)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "element"),
+    [
+        (DeleteGroupsRequest, 1, b"\0\0"),
+        (DeleteGroupsRequest, 2, b"\1"),
+        (ElectLeadersRequest, 1, b"\0\0" + bytes(4)),
+    ],
+)
+def test_array_of_more_than_a_million_elements_is_refused(
+    message: type[Message], version: int, element: bytes
+) -> None:
+    """Strings with either length, and structs; the bytes are all there."""
+    head = b"\1" if message is ElectLeadersRequest else b""
+    count = 1_000_001
+    size = bytearray()
+    if version == 2:
+        put_varint(size, count + 1)
+    else:
+        size += count.to_bytes(4, "big")
+    with pytest.raises(DecodeError, match=r"1000001 of \w+, 1000000 are the most"):
+        message.decode(head + size + element * count + bytes(5), version)
+
+
+def test_array_of_more_than_a_million_numbers_is_refused() -> None:
+    data = bytes(8 * 1_000_001)
+    for read in (read_int8s, read_int64s, read_uuids):
+        with pytest.raises(DecodeError, match=r"1000000 are the most|in 8000008 bytes"):
+            read(data, 0, len(data), 1_000_001)
+    assert len(read_int8s(data, 0, len(data), 1_000_000)[0]) == 1_000_000
 
 
 def test_tag_of_a_later_version_is_refused() -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -24,7 +25,7 @@ from kwire.codecs.primitives import (
     read_tag,
     skip_tag,
     skip_tags,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16sB = Layout(">16sB").unpack_from
@@ -108,7 +109,7 @@ def _write_consumer_group_current_member_assignment_key_v0(
 def _read_list_topic_partitions_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitions", count, end - pos)
     items: list[TopicPartitions] = []
     for _ in range(count):
@@ -121,8 +122,7 @@ def _read_list_topic_partitions_v0(
         pos += 1
         assignment_epochs: list[int] | None = []
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -25,6 +26,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
+    tag_count,
     varint_tail,
 )
 
@@ -118,7 +120,7 @@ def _write_consumer_group_member_metadata_key_v0(
 def _read_list_classic_protocol_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[ClassicProtocol], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("ClassicProtocol", count, end - pos)
     items: list[ClassicProtocol] = []
     for _ in range(count):
@@ -237,8 +239,7 @@ def _read_consumer_group_member_metadata_value_v0(
     pos += 1
     classic_member_metadata: ClassicMemberMetadata | None = ClassicMemberMetadata()
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -99,7 +100,7 @@ def _write_consumer_group_partition_metadata_key_v0(
 def _read_list_partition_metadata_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionMetadata], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionMetadata", count, end - pos)
     items: list[PartitionMetadata] = []
     for _ in range(count):
@@ -119,7 +120,7 @@ def _read_list_partition_metadata_v0(
 def _read_list_topic_metadata_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicMetadata], int]:
-    if not 0 <= count * 23 <= end - pos:
+    if not 0 <= count * 23 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicMetadata", count, end - pos)
     items: list[TopicMetadata] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -102,7 +103,7 @@ def _write_group_metadata_key_v0(out: Frame, item: GroupMetadataKey) -> None:
 def _read_list_member_metadata_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberMetadata], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberMetadata", count, end - pos)
     items: list[MemberMetadata] = []
     for _ in range(count):
@@ -184,7 +185,7 @@ def _read_group_metadata_value_v0(
 def _read_list_member_metadata_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberMetadata], int]:
-    if not 0 <= count * 22 <= end - pos:
+    if not 0 <= count * 22 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberMetadata", count, end - pos)
     items: list[MemberMetadata] = []
     for _ in range(count):
@@ -303,7 +304,7 @@ def _read_group_metadata_value_v2(
 def _read_list_member_metadata_v3(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberMetadata], int]:
-    if not 0 <= count * 24 <= end - pos:
+    if not 0 <= count * 24 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberMetadata", count, end - pos)
     items: list[MemberMetadata] = []
     for _ in range(count):
@@ -397,7 +398,7 @@ def _read_group_metadata_value_v3(
 def _read_list_member_metadata_v4(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[MemberMetadata], int]:
-    if not 0 <= count * 15 <= end - pos:
+    if not 0 <= count * 15 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("MemberMetadata", count, end - pos)
     items: list[MemberMetadata] = []
     for _ in range(count):

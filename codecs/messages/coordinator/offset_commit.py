@@ -19,7 +19,7 @@ from kwire.codecs.primitives import (
     read_tag,
     skip_tag,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16s = Layout(">16s").unpack_from
@@ -156,8 +156,7 @@ def _read_offset_commit_value_v4(data: Buffer, pos: int, end: int) -> tuple[Offs
     pos += 9
     topic_id: bytes = ZERO_UUID
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -100,7 +101,7 @@ def _write_share_group_state_partition_metadata_key_v0(
 def _read_list_topic_partitions_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartitionsInfo], int]:
-    if not 0 <= count * 19 <= end - pos:
+    if not 0 <= count * 19 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartitionsInfo", count, end - pos)
     items: list[TopicPartitionsInfo] = []
     for _ in range(count):
@@ -129,7 +130,7 @@ def _read_list_topic_partitions_info_v0(
 def _read_list_topic_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicInfo], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicInfo", count, end - pos)
     items: list[TopicInfo] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -96,7 +97,7 @@ def _write_share_group_target_assignment_member_key_v0(
 def _read_list_topic_partition_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicPartition], int]:
-    if not 0 <= count * 18 <= end - pos:
+    if not 0 <= count * 18 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicPartition", count, end - pos)
     items: list[TopicPartition] = []
     for _ in range(count):

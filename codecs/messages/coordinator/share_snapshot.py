@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -22,7 +23,7 @@ from kwire.codecs.primitives import (
     read_tag,
     skip_tag,
     skip_tags,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_16si = Layout(">16si").unpack_from
@@ -103,7 +104,7 @@ def _write_share_snapshot_key_v0(out: Frame, item: ShareSnapshotKey) -> None:
 def _read_list_state_batch_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[StateBatch], int]:
-    if not 0 <= count * 20 <= end - pos:
+    if not 0 <= count * 20 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("StateBatch", count, end - pos)
     items: list[StateBatch] = []
     for _ in range(count):
@@ -130,8 +131,7 @@ def _read_share_snapshot_value_v0(
     pos += 1
     delivery_complete_count: int = -1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -25,7 +26,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_h = Layout(">h").unpack_from
@@ -110,7 +111,7 @@ def _write_streams_group_current_member_assignment_key_v0(
 def _read_list_task_ids_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskIds], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskIds", count, end - pos)
     items: list[TaskIds] = []
     for _ in range(count):
@@ -132,8 +133,7 @@ def _read_list_task_ids_v0(
         pos += 1
         assignment_epochs: list[int] | None = []
         if tags:
-            if tags > 127:
-                tags, pos = varint_tail(data, pos, tags)
+            tags, pos = tag_count(data, pos, end, tags)
             for _ in range(tags):
                 tag, size, pos = read_tag(data, pos)
                 if tag == 0:

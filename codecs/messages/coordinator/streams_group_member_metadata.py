@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -131,7 +132,7 @@ def _read_endpoint_v0(data: Buffer, pos: int, end: int) -> tuple[Endpoint, int]:
 def _read_list_key_value_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[KeyValue], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("KeyValue", count, end - pos)
     items: list[KeyValue] = []
     for _ in range(count):

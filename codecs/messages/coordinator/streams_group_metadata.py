@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -23,7 +24,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_h = Layout(">h").unpack_from
@@ -95,7 +96,7 @@ def _write_streams_group_metadata_key_v0(out: Frame, item: StreamsGroupMetadataK
 def _read_list_last_assignment_config_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[LastAssignmentConfig], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("LastAssignmentConfig", count, end - pos)
     items: list[LastAssignmentConfig] = []
     for _ in range(count):
@@ -135,8 +136,7 @@ def _read_streams_group_metadata_value_v0(
     stored_description_topology_epoch: int = -1
     failed_description_topology_epoch: int = -1
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

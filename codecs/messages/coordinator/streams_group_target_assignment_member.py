@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -97,7 +98,7 @@ def _write_streams_group_target_assignment_member_key_v0(
 def _read_list_task_ids_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TaskIds], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TaskIds", count, end - pos)
     items: list[TaskIds] = []
     for _ in range(count):

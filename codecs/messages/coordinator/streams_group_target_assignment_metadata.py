@@ -16,7 +16,7 @@ from kwire.codecs.primitives import (
     put_tags,
     read_tag,
     skip_tag,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_h = Layout(">h").unpack_from
@@ -81,8 +81,7 @@ def _read_streams_group_target_assignment_metadata_value_v0(
     pos += 5
     assignment_timestamp: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

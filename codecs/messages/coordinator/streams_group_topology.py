@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -121,7 +122,7 @@ def _write_streams_group_topology_key_v0(out: Frame, item: StreamsGroupTopologyK
 def _read_list_topic_config_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicConfig], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicConfig", count, end - pos)
     items: list[TopicConfig] = []
     for _ in range(count):
@@ -154,7 +155,7 @@ def _read_list_topic_config_v0(
 def _read_list_topic_info_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[TopicInfo], int]:
-    if not 0 <= count * 9 <= end - pos:
+    if not 0 <= count * 9 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("TopicInfo", count, end - pos)
     items: list[TopicInfo] = []
     for _ in range(count):
@@ -183,7 +184,7 @@ def _read_list_topic_info_v0(
 def _read_list_copartition_group_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[CopartitionGroup], int]:
-    if not 0 <= count * 4 <= end - pos:
+    if not 0 <= count * 4 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("CopartitionGroup", count, end - pos)
     items: list[CopartitionGroup] = []
     for _ in range(count):
@@ -213,7 +214,7 @@ def _read_list_copartition_group_v0(
 def _read_list_subtopology_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[Subtopology], int]:
-    if not 0 <= count * 8 <= end - pos:
+    if not 0 <= count * 8 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("Subtopology", count, end - pos)
     items: list[Subtopology] = []
     for _ in range(count):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kwire.codecs.primitives import (
     Buffer,
+    ELEMENTS_MAX,
     Frame,
     Message,
     Struct,
@@ -26,7 +27,7 @@ from kwire.codecs.primitives import (
     skip_tag,
     skip_tags,
     string_length_tail,
-    varint_tail,
+    tag_count,
 )
 
 _unpack_h = Layout(">h").unpack_from
@@ -107,7 +108,7 @@ def _write_transaction_log_key_v0(out: Frame, item: TransactionLogKey) -> None:
 def _read_list_partitions_schema_v0(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionsSchema], int]:
-    if not 0 <= count * 6 <= end - pos:
+    if not 0 <= count * 6 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionsSchema", count, end - pos)
     items: list[PartitionsSchema] = []
     for _ in range(count):
@@ -147,7 +148,7 @@ def _read_transaction_log_value_v0(
 def _read_list_partitions_schema_v1(
     data: Buffer, pos: int, end: int, count: int
 ) -> tuple[list[PartitionsSchema], int]:
-    if not 0 <= count * 3 <= end - pos:
+    if not 0 <= count * 3 <= end - pos or count > ELEMENTS_MAX:
         raise bad_count("PartitionsSchema", count, end - pos)
     items: list[PartitionsSchema] = []
     for _ in range(count):
@@ -194,8 +195,7 @@ def _read_transaction_log_value_v1(
     next_producer_epoch: int = -1
     client_transaction_version: int = 0
     if tags:
-        if tags > 127:
-            tags, pos = varint_tail(data, pos, tags)
+        tags, pos = tag_count(data, pos, end, tags)
         for _ in range(tags):
             tag, size, pos = read_tag(data, pos)
             if tag == 0:

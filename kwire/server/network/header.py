@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kwire.codecs.primitives import TAGS_MAX
 from kwire.requests.context import InvalidFrame
 
 FLEXIBLE_HEADER = 2
 """The first version of the request header that ends with tagged fields."""
-_INT32_MAX = (1 << 31) - 1
 
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:
@@ -20,8 +20,9 @@ def skip_tagged_fields(frame: memoryview, position: int) -> int:
         if frame[position] == 0:
             return position + 1
         fields, position = _read_unsigned_varint(frame, position)
-        if fields > _INT32_MAX:
-            return position  # Apache Kafka reads this as a negative number, and so no fields
+        # Apache Kafka reads more than an int32 as a negative number, which it refuses since 4.4.
+        if fields > min(len(frame) - position, TAGS_MAX):
+            raise InvalidFrame(f"the request header has {fields} tagged fields")
         for _ in range(fields):
             _, position = _read_unsigned_varint(frame, position)
             size, position = _read_unsigned_varint(frame, position)

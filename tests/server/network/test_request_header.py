@@ -1,4 +1,4 @@
-"""Tagged fields at the end of a request's header: passed over, whatever they are (KIP-482)."""
+"""Tagged fields at the end of a request's header: passed over if they may be there (KIP-482)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BEHIND = b"\x01\x02\x03"
         pytest.param(b"\1\xff\xff\xff\xff\7\1x", id="the largest tag"),
         pytest.param(b"\1\5\x80\x80\x80\x80\0", id="a size in five bytes"),
         pytest.param(b"\1\5\x83\x80\x80\x80\x10abc", id="bits above the 32nd do not count"),
-        pytest.param(b"\xff\xff\xff\xff\x0f", id="fewer than none"),
+        pytest.param(b"\x90\x4e" + b"\5\0" * 10_000, id="ten thousand"),
     ],
 )
 def test_tagged_fields_end_at_the_request_body(fields: bytes) -> None:
@@ -47,9 +47,11 @@ def test_tagged_fields_end_at_the_request_body(fields: bytes) -> None:
         pytest.param(b"\2\5\1x", id="one too few"),
         pytest.param(b"\1\5\4abc", id="longer than the request"),
         pytest.param(b"\1\5\x80\x80\x80\x80\x80\0", id="a number of six bytes"),
+        pytest.param(b"\xff\xff\xff\xff\x0f", id="fewer than none"),
+        pytest.param(b"\x91\x4e" + b"\5\0" * 10_001, id="more than ten thousand"),
     ],
 )
-def test_tagged_fields_beyond_the_request_are_refused(fields: bytes) -> None:
+def test_tagged_fields_that_are_too_many_or_too_long_are_refused(fields: bytes) -> None:
     with pytest.raises(InvalidFrame):
         skip_tagged_fields(memoryview(b"head" + fields), 4)
 
