@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants bench \
+	lock image upgrade conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants bench \
 	bench-cluster opening demo clean
 
 help: ## this list
@@ -70,6 +70,9 @@ format: env-dev ## format the sources and mend what the linter can
 generated: env-dev ## write messages, tables and pages from what declares them: schemas, handlers, settings, commands
 	$(VENV_PYTHON) -m kwire.codecs.generator
 	$(VENV_PYTHON) tools/derived.py
+
+upgrade: env-dev ## move to another release of Apache Kafka, with a list of what is new: KAFKA=4.5.0, or a folder of its jars
+	$(VENV_PYTHON) -m tools.upgrade $(KAFKA) $(if $(FROM),--from $(FROM)) $(ARGS)
 
 access: env-dev ## who may ask what: Apache Kafka's answers beside those that are kept
 	$(VENV_PYTHON) -m kwire.conformance.access $(ARGS)

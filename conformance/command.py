@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kwire.conformance import local, report, selection
+from kwire.conformance.apache_kafka import VERSION
 from kwire.conformance.behaviour.scenario import BRISK
 from kwire.conformance.hostile.cases import SEED
 from kwire.conformance.parts import Suite
@@ -59,6 +60,10 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
     help="Without another broker: start Apache Kafka (jars from Maven Central; needs Java 17+).",
 )  # fmt: skip
 @click.option(
+    "--oracle-version", metavar="VERSION", default=VERSION, show_default=True,
+    help="The release of Apache Kafka to start.",
+)  # fmt: skip
+@click.option(
     "--only", "chosen", multiple=True, metavar="WHAT", callback=_chosen,
     help="A part (wire, behaviour, hostile), some of one (behaviour:groups, hostile:batch/gzip)"
     " or an API of the wire part (Fetch, 1:12); may be given several times.",
@@ -83,6 +88,7 @@ def run_command(
     old_bootstrap: str | None,
     old_against: str | None,
     oracle: str,
+    oracle_version: str,
     chosen: Chosen,
     brisk: bool,
     folder: Path | None,
@@ -102,7 +108,7 @@ def run_command(
     brisk = brisk or (bootstrap is None and against is None)
     parts: list[ReportPart] = []
     try:
-        with _brokers(bootstrap, against, oracle, brisk) as (subject, right):
+        with _brokers(bootstrap, against, oracle_version, brisk) as (subject, right):
             suite = Suite(subject, right, brisk=brisk, short=short, workers=workers, seed=seed)
             for name in PARTS:
                 if name in chosen.parts:
@@ -125,7 +131,7 @@ def _print_result(part: ReportPart) -> None:
 
 @contextlib.contextmanager
 def _brokers(
-    bootstrap: str | None, against: str | None, oracle: str, brisk: bool
+    bootstrap: str | None, against: str | None, version: str, brisk: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the addresses of both brokers; starts those without an address, and stops them at the
     end."""
@@ -135,8 +141,8 @@ def _brokers(
         if bootstrap is None:
             bootstrap = stack.enter_context(local.kwire(folder / "kwire", settings))
         if against is None:
-            assert oracle == "apache"
-            against = stack.enter_context(local.apache(folder / "apache", settings))
+            node = local.apache(folder / "apache", settings, version=version)
+            against = stack.enter_context(node)
         yield bootstrap, against
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kwire.conformance import telemetry_receiver, topology_keeper
-from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.apache_kafka import VERSION, ApacheKafka
 from kwire.testing import BrokerProcess
 
 START_TIMEOUT_S = 120.0
@@ -21,7 +21,11 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 @contextlib.contextmanager
 def apache(
-    directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
+    directory: Path,
+    more: Mapping[str, str] | None = None,
+    *,
+    port: int = 0,
+    version: str = VERSION,
 ) -> Iterator[str]:
     """Start a node of Apache Kafka with `more` settings; yield its address."""
     given = dict(SETTINGS)
@@ -29,7 +33,9 @@ def apache(
         given |= plugin.SETTINGS
     plugins = [plugin.jar() for plugin in PLUGINS]
     given |= dict(more or {})
-    with ApacheKafka(directory, port=port, settings=given, plugins=plugins) as node:
+    with ApacheKafka(
+        directory, port=port, settings=given, version=version, plugins=plugins
+    ) as node:
         yield node.bootstrap
 
 

@@ -10,7 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.Readable;
 
 /**
@@ -44,13 +44,13 @@ public class KafkaMessages {
     }
 
     static void encode(Class<?> type, ObjectNode line, short version) throws Exception {
-        Object message = Class.forName(type.getName() + "JsonConverter")
+        Message message = (Message) Class.forName(type.getName() + "JsonConverter")
             .getMethod("read", JsonNode.class, short.class)
             .invoke(null, line.get("json"), version);
-        ByteBuffer buffer = MessageUtil.toByteBufferAccessor((Message) message, version).buffer();
-        byte[] bytes = new byte[buffer.remaining()];
-        buffer.get(bytes);
-        line.put("hex", HexFormat.of().formatHex(bytes));
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(message.size(cache, version));
+        message.write(new ByteBufferAccessor(buffer), cache, version);
+        line.put("hex", HexFormat.of().formatHex(buffer.array()));
     }
 
     static void decode(Class<?> type, ObjectNode line, short version) throws Exception {

@@ -6,7 +6,7 @@
 KAFKA is a release, which Maven downloads, or the `libs` folder of a release candidate.  The command
 writes the message schemas, the error codes, the tables of settings, features and releases, and the
 recorded messages.  Then it prints the work list, which is also in artifacts/upgrade-VERSION.md, and
-compares kwire with the release and with the one before it.  docs/upgrading-kafka.md says what to do
+compares kwire with the release and with the one before it.  docs/kafka-releases.md says what to do
 with all that.
 """
 
@@ -18,12 +18,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kwire.conformance.apache_kafka import VERSION, libs
+from kwire.conformance.apache_kafka import VERSION, ZOOKEEPER_VERSION, libs
 from tools import releases
+from tools.upgrade import vectors
 from tools.upgrade.facts import BROKER, Facts
 from tools.upgrade.item import list_text
+from tools.upgrade.matrix import run_matrix
 from tools.upgrade.release import Release, read_release
-from tools.upgrade.schema_files import file_texts, lost_comments, texts_in, write
+from tools.upgrade.schema_files import file_texts, lost_comments, names_of, texts_in, write
 from tools.upgrade.serving import serving
 from tools.upgrade.tables import write_tables
 from tools.upgrade.worklist import work_list
@@ -70,8 +72,44 @@ def run(*command: str) -> bool:
     return not done.returncode
 
 
+def write_all(release: Release, folder: Path, *, with_vectors: bool) -> tuple[list[str], bool]:
+    """Write all that follows from a release; return notes for the reader, and if all went well."""
+    notes = rewrite(release)
+    good = run("-m", "kwire.codecs.generator") and run("tools/derived.py")
+    if with_vectors and good:
+        names = names_of(release.schemas)
+        recorded = vectors.record(ROOT, folder, libs(ZOOKEEPER_VERSION), names)
+        for name, count in recorded.items():
+            notes.append(f"{vectors.FOLDER}/{name} has {count} messages")
+        good = run("-m", "kwire.codecs", str(vectors.FOLDER / vectors.VECTORS))
+    return notes, good
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Return 0 if all steps went well, which says nothing about the work list."""
+    options = _parser().parse_args(arguments)
+    folders = jars_of(options.before), jars_of(options.kafka)
+    before, after = map(read_release, folders)
+    notes: list[str] = []
+    good = True
+    if not options.list:
+        notes, good = write_all(after, folders[1], with_vectors=options.vectors)
+    text = list_text(work_list(before, after, serving(ROOT)), before.version, after.version)
+    print(text, *notes, sep="\n")
+    if options.matrix and not options.list:
+        for release, folder in zip((after, before), folders[::-1], strict=True):
+            lines = run_matrix(release.version, folder, ROOT)
+            print(*lines, sep="\n")
+            text += "\n".join([*lines, ""])
+    if not options.list:
+        target = ROOT / "artifacts" / f"upgrade-{after.version}.md"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, "utf-8")
+        print(f"\nThe list is in {target}.")
+    return 0 if good else 1
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools.upgrade",
         description=__doc__,
@@ -82,18 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--from", dest="before", metavar="KAFKA", default=VERSION, help=f"instead of {VERSION}"
     )
     parser.add_argument("--list", action="store_true", help="print the work list, write nothing")
-    options = parser.parse_args(arguments)
-    before, after = read_release(jars_of(options.before)), read_release(jars_of(options.kafka))
-    notes = [] if options.list else rewrite(after)
-    good = options.list or (run("-m", "kwire.codecs.generator") and run("tools/derived.py"))
-    items = work_list(before, after, serving(ROOT))
-    text = list_text(items, before.version, after.version)
-    if not options.list:
-        target = ROOT / "artifacts" / f"upgrade-{after.version}.md"
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text, "utf-8")
-    print(text, *notes, sep="\n")
-    return 0 if good else 1
+    for name, what in (("matrix", "compare no brokers"), ("vectors", "record no messages")):
+        parser.add_argument(f"--no-{name}", dest=name, action="store_false", help=what)
+    return parser
 
 
 if __name__ == "__main__":

@@ -81,6 +81,15 @@ def file_texts(schemas: Iterable[JsonSchema], today: Mapping[str, str]) -> dict[
     return texts
 
 
+def names_of(schemas: Iterable[JsonSchema]) -> set[str]:
+    """The messages that `file_texts` writes: those with a valid version, without `KEPT`."""
+    return {
+        schema.name
+        for schema in schemas
+        if schema.name not in KEPT and message_lines(schema) is not None
+    }
+
+
 def _kind(schema: JsonSchema) -> str:
     kind: str = schema.json["type"]
     return KINDS.get(kind, kind)
