@@ -34,7 +34,11 @@ TOOLS_VERSION = "4.3.1"
 and the test jars are not.  It is also the second reference for what 4.4.0 changed."""
 ZOOKEEPER_VERSION = "3.9.2"
 """The last version with clusters on ZooKeeper; its jars include ZooKeeper."""
-TOOLS_PACKAGES = ("org.apache.kafka.tools.", "org.apache.kafka.connect.")
+TOOLS_PACKAGES = (
+    "org.apache.kafka.tools.",
+    "org.apache.kafka.connect.",
+    "org.apache.kafka.streams.tests.",
+)
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
 LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"

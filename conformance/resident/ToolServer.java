@@ -35,17 +35,28 @@ public final class ToolServer {
 
         @Override
         public void write(int value) {
-            if (firstStatus == null) {
+            if (isFromThisRun()) {
                 target.write(value);
             }
         }
 
         @Override
         public void write(byte[] values, int offset, int length) {
-            if (firstStatus == null) {
+            if (isFromThisRun()) {
                 target.write(values, offset, length);
             }
         }
+    }
+
+    /** The run that a thread belongs to: a tool's threads have that of the thread that made them. */
+    private static final InheritableThreadLocal<Integer> RUN = new InheritableThreadLocal<>();
+
+    private static volatile int run = 0;
+
+    /** Whether the tool runs still. A client that an earlier tool has not closed may go on logging. */
+    private static boolean isFromThisRun() {
+        Integer started = RUN.get();
+        return firstStatus == null && started != null && started == run;
     }
 
     private static final Switch OUTPUT = new Switch();
@@ -82,6 +93,7 @@ public final class ToolServer {
         OUTPUT.target = new ByteArrayOutputStream();
         ERRORS.target = new ByteArrayOutputStream();
         firstStatus = null;
+        RUN.set(++run);
         System.setIn(new ByteArrayInputStream(Base64.getDecoder().decode(request[1])));
         String[] arguments = new String[request.length - 2];
         for (int index = 0; index < arguments.length; index++) {
