@@ -86,12 +86,6 @@ EXCUSED = (
         f"{_FAILS_INSIDE}; kwire says POLICY_VIOLATION, as CreateTopics does in both",
     ),
     CaseExcuse(
-        ApiKey.JOIN_GROUP,
-        "a subscription to a consumer group that cannot be read",
-        "error_code",
-        f"{_FAILS_INSIDE}; kwire says INCONSISTENT_GROUP_PROTOCOL",
-    ),
-    CaseExcuse(
         ApiKey.OFFSET_FETCH,
         "as nobody, with an epoch, of a consumer group",
         "groups.error_code",

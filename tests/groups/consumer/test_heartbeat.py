@@ -183,3 +183,20 @@ def test_members_that_join_together_share_one_assignment() -> None:
     simulation.wait(1_000)
     clients[1].beat()
     assert group_in(simulation).target_epoch == 5
+
+
+def test_members_that_prefer_another_assignor_begin_an_epoch() -> None:
+    simulation = started()
+    joined(simulation, "a")
+
+    def prefer(assignor: str | None) -> int:
+        response = simulation.heartbeat(
+            member_id="a-0", member_epoch=group_in(simulation).epoch, server_assignor=assignor
+        )
+        assert response.error_code == ErrorCode.NONE
+        return response.member_epoch
+
+    before = group_in(simulation).epoch
+    assert prefer("uniform") == before, "it is the default assignor"
+    assert prefer("range") == before + 1
+    assert prefer(None) == before + 1
