@@ -6,12 +6,15 @@ with the highest delivery count is valid, and among those the one with the highe
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from enum import IntEnum
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 NO_OFFSET = -1
+
+Delivery = tuple[int, int]
+"""Delivery count and state."""
 
 
 class DeliveryState(IntEnum):
@@ -28,7 +31,7 @@ TERMINAL = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
 class StateBatch(NamedTuple):
-    """Offsets `first` to `last`, inclusive.  Compares as Apache Kafka does when it merges."""
+    """Offsets `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -36,55 +39,49 @@ class StateBatch(NamedTuple):
     state: int
 
     @property
-    def delivery(self) -> tuple[int, int]:
+    def delivery(self) -> Delivery:
         return self.delivery_count, self.state
 
 
 def combine(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
     """Merges batches into ones that do not overlap; drops offsets before `start_offset`.
 
-    Adjacent batches of the same state and delivery count become one.  Like Apache Kafka, this
-    finishes a batch once the next one does not touch it, so some adjacent batches can stay apart.
+    Adjacent batches of the same state and delivery count become one.  A single batch stays as it
+    is.
     """
     kept = [
         batch if batch.first >= start_offset else batch._replace(first=start_offset)
         for batch in batches
         if start_offset == NO_OFFSET or batch.last >= start_offset
     ]
-    if len(kept) < 2:
-        return kept
-    pending = kept
-    heapify(pending)
-    combined = []
-    batch = heappop(pending)
-    while pending:
-        other = heappop(pending)
-        if _touch(batch, other):
-            for piece in _merged(batch, other):
-                heappush(pending, piece)
-            batch = heappop(pending)
-        else:
-            combined.append(batch)
-            batch = other
-    return [*combined, batch]
+    return kept if len(kept) < 2 else _swept(kept)
 
 
-def _touch(batch: StateBatch, later: StateBatch) -> bool:
-    if later.first <= batch.last:
-        return True
-    return later.first == batch.last + 1 and later.delivery == batch.delivery
+def _swept(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    """Walk over the offsets at which batches begin and end; each stretch has its valid batch."""
+    begins: defaultdict[int, list[Delivery]] = defaultdict(list)
+    ends: defaultdict[int, list[Delivery]] = defaultdict(list)
+    for batch in batches:
+        begins[batch.first].append(batch.delivery)
+        ends[batch.last + 1].append(batch.delivery)
+    combined: list[StateBatch] = []
+    active: Counter[Delivery] = Counter()
+    opened = NO_OFFSET
+    valid: Delivery | None = None
+    for offset in sorted(begins.keys() | ends.keys()):
+        if valid is not None:
+            _append(combined, StateBatch(opened, offset - 1, *valid))
+        active.subtract(ends.get(offset, ()))
+        active.update(begins.get(offset, ()))
+        active = +active  # only those that are still open
+        opened, valid = offset, max(active, default=None)
+    return combined
 
 
-def _merged(batch: StateBatch, later: StateBatch) -> list[StateBatch]:
-    """Return the pieces of two touching batches; `later` does not begin before `batch`."""
-    if batch.delivery == later.delivery:
-        return [batch._replace(last=max(batch.last, later.last))]
-    if later.delivery < batch.delivery:
-        rest = later._replace(first=batch.last + 1)
-        return [batch, rest] if rest.first <= rest.last else [batch]
-    pieces = [later]
-    if batch.first < later.first:
-        pieces.append(batch._replace(last=later.first - 1))
-    if later.last < batch.last:
-        pieces.append(batch._replace(first=later.last + 1))
-    return pieces
+def _append(combined: list[StateBatch], batch: StateBatch) -> None:
+    """Add a batch, or lengthen the last one if it is adjacent and of the same delivery."""
+    last = combined[-1] if combined else None
+    if last is not None and last.last + 1 == batch.first and last.delivery == batch.delivery:
+        combined[-1] = last._replace(last=batch.last)
+    else:
+        combined.append(batch)

@@ -1,4 +1,4 @@
-"""Merged state batches equal those of Apache Kafka 4.3.1 (Combiner.java calls its class)."""
+"""Merged state batches equal those of Apache Kafka 4.4.0 (Combiner.java calls its class)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kwire.coordinators.share.batches import StateBatch, combine
 from tests.kafkas_classes import asked, kept
 
-ANSWERS = Path(__file__).parent / "data" / "combined-4.3.1.txt"
+ANSWERS = Path(__file__).parent / "data" / "combined-4.4.0.txt"
 SOURCE = Path(__file__).with_name("Combiner.java")
 
 
