@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +20,6 @@ import kwire.cli
 import kwire.requests.handlers
 from kwire.cli.grammar.listing import Listing
 from kwire.codecs.messages import API_NAMES
-from kwire.conformance.apache_kafka import VERSION
 from kwire.requests.route import Route
 from kwire.settings import plugins
 from kwire.settings.broker import BrokerConfig
@@ -168,16 +166,7 @@ def apis_page() -> str:
         if not route.in_cluster_only
     )
     text = (ROOT / "docs/apis.md").read_text("utf-8")
-    text = with_section(text, "apis", f"| key | request | versions |\n| --- | --- | --- |\n{rows}")
-    served = {route.api_key for route in every}
-    missing = [API_NAMES[key] for key in _served_by_apache_kafka() if key not in served]
-    return with_section(text, "missing", f"{textwrap.fill(', '.join(missing), 100)}.\n")
-
-
-def _served_by_apache_kafka() -> list[int]:
-    """The API keys that Apache Kafka serves; tests/conformance/test_served.py checks the file."""
-    lines = (ROOT / f"tests/conformance/data/served-{VERSION}.txt").read_text("utf-8").splitlines()
-    return [int(line.split()[0]) for line in lines]
+    return with_section(text, "apis", f"| key | request | versions |\n| --- | --- | --- |\n{rows}")
 
 
 # -- settings

@@ -36,6 +36,7 @@ TOOLS = frozenset(
         "org.apache.kafka.tools.DumpLogSegments",
         "org.apache.kafka.tools.FeatureCommand",
         "org.apache.kafka.tools.LeaderElectionCommand",
+        "org.apache.kafka.tools.MetadataQuorumCommand",
         "org.apache.kafka.tools.TopicCommand",
         "org.apache.kafka.tools.TransactionsCommand",
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

@@ -42,6 +42,9 @@ class Route(NamedTuple):
     """The lowest version in ApiVersions, where it is not the lowest that is served."""
     for_client_metrics: bool = False
     """Advertised only if client metrics are collected, which is impossible on ZooKeeper."""
+    about_quorum: bool = False
+    """About the controllers of a cluster with KRaft.  Brokers on ZooKeeper neither advertise nor
+    serve it."""
 
     @property
     def handler_module(self) -> str:

@@ -24,7 +24,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_GROUPS, 0, 6, Right(_DO.DESCRIBE, _ON.GROUP)),
     Route(ApiKey.LIST_GROUPS, 0, 5, Right(_DO.DESCRIBE, _ON.GROUP)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, NOTHING),
-    Route(ApiKey.API_VERSIONS, 0, 4, NOTHING),
+    Route(ApiKey.API_VERSIONS, 0, 5, NOTHING),
     Route(ApiKey.CREATE_TOPICS, 2, 7, Right(_DO.CREATE, _ON.TOPIC)),
     Route(ApiKey.DELETE_TOPICS, 1, 6, Right(_DO.DELETE, _ON.TOPIC)),
     Route(ApiKey.DELETE_RECORDS, 0, 2, Right(_DO.DELETE, _ON.TOPIC)),
@@ -58,9 +58,11 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, Right(_DO.ALTER_CONFIGS, _ON.CLUSTER)),
     Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, Right(_DO.DESCRIBE, _ON.CLUSTER)),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, Right(_DO.ALTER, _ON.CLUSTER)),
+    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, Right(_DO.DESCRIBE, _ON.CLUSTER), about_quorum=True),
     Route(ApiKey.UPDATE_FEATURES, 0, 2, Right(_DO.ALTER, _ON.CLUSTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, Right(_DO.DESCRIBE, _ON.CLUSTER)),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, Right(_DO.READ, _ON.TOPIC)),
+    Route(ApiKey.UNREGISTER_BROKER, 0, 0, Right(_DO.ALTER, _ON.CLUSTER), about_quorum=True),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, Right(_DO.DESCRIBE, _ON.TRANSACTIONAL_ID)),
     Route(ApiKey.LIST_TRANSACTIONS, 0, 2, Right(_DO.DESCRIBE, _ON.TRANSACTIONAL_ID)),
     Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, Right(_DO.READ, _ON.GROUP)),
@@ -73,6 +75,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, Right(_DO.DESCRIBE, _ON.GROUP)),
     Route(ApiKey.SHARE_FETCH, 1, 2, Right(_DO.READ, _ON.GROUP)),
     Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, Right(_DO.READ, _ON.GROUP)),
+    Route(ApiKey.ADD_RAFT_VOTER, 0, 1, Right(_DO.ALTER, _ON.CLUSTER), about_quorum=True),
+    Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, Right(_DO.ALTER, _ON.CLUSTER), about_quorum=True),
     Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, Right(_DO.CLUSTER_ACTION, _ON.CLUSTER)),
     Route(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, Right(_DO.CLUSTER_ACTION, _ON.CLUSTER)),
     Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, Right(_DO.CLUSTER_ACTION, _ON.CLUSTER)),
@@ -84,6 +88,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, Right(_DO.READ, _ON.GROUP)),
     Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, Right(_DO.DELETE, _ON.GROUP)),
     Route(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, 0, 0, Right(_DO.READ, _ON.GROUP)),
+    Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, Right(_DO.ALTER, _ON.CLUSTER), about_quorum=True),
 )
 
 CLUSTER_ROUTES: tuple[Route, ...] = (

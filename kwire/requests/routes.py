@@ -36,6 +36,7 @@ __all__ = [
     "guard_of",
     "handle_guarded",
     "not_served",
+    "require_quorum",
 ]
 
 Handled = Any | Awaitable[Any] | None
@@ -52,6 +53,12 @@ class UnservedRequest(CloseConnection):
 
 def not_served(api_key: int) -> UnservedRequest:
     return UnservedRequest(f"API key {api_key} is not served")
+
+
+def require_quorum(broker: Broker, context: Context) -> None:
+    """Raise UnservedRequest on ZooKeeper, where no quorum of controllers has the metadata."""
+    if broker.config.zookeeper_connect is not None:
+        raise not_served(context.api_key)
 
 
 @dataclass(slots=True)

@@ -41,6 +41,16 @@ class KraftLog:
         config = replace(config, max_message_bytes=BATCH_BYTES_MAX)
         self._log = loader.load(folder, _TOPIC, 0, config, settings, now_ms=now_ms)
 
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record."""
+        return self._log.log_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the last leader, 0 in an empty log."""
+        return max(self._log.epochs.latest_epoch, 0)
+
     def append(self, values: Sequence[bytes], now_ms: int) -> None:
         """Append and flush records in the last leader's epoch.  Raises OSError, LogError."""
         batch: list[Record] = []
@@ -59,7 +69,7 @@ class KraftLog:
         """Append the records as one batch in the newest leader epoch, 0 in an empty log."""
         self._log.append(
             build(batch),
-            leader_epoch=max(self._log.epochs.latest_epoch, 0),
+            leader_epoch=self.leader_epoch,
             now_ms=now_ms,
             origin=Origin.COORDINATOR,
         )

@@ -168,6 +168,31 @@ def test_tools_report_versions_features_and_cluster_id(
     assert re.search(r"Cluster ID: [\w-]{22}$", shown.stdout.strip())
 
 
+def test_tools_describe_the_quorum_and_unregister_brokers(
+    bootstrap: str, java_class: JavaClass, tool: Tool, unique: str
+) -> None:
+    def status() -> dict[str, str]:
+        shown = tool(f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+        return dict(re.split(r":\s+", line, maxsplit=1) for line in lines(shown))
+
+    before = status()
+    assert re.fullmatch(r"[\w-]{22}", before["ClusterId"])
+    leader = before["LeaderId"]
+    assert f'"id": {leader}' in before["CurrentVoters"]
+    assert int(before["LeaderEpoch"]) >= 1
+    assert int(before["HighWatermark"]) >= 1
+    assert (before["MaxFollowerLag"], before["MaxFollowerLagTimeMs"]) == ("0", "0")
+    create_topic(bootstrap, unique)
+    assert int(status()["HighWatermark"]) > int(before["HighWatermark"])
+    replicas = lines(tool(f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication"))
+    node, _, end_offset, lag, *_, role = replicas[1].split()
+    assert (node, lag, role) == (leader, "0", "Leader")
+    assert int(end_offset) > int(before["HighWatermark"])
+    given = ["unregister", "--bootstrap-server", bootstrap, "--id", "2000000000"]
+    shown = java_class(f"{TOOLS}.ClusterTool", given)
+    assert "Broker ID 2000000000 is not currently registered" in shown.stdout + shown.stderr
+
+
 @pytest.mark.long
 def test_performance_tools_produce_and_consume_all_records(tool: Tool, unique: str) -> None:
     common = ["--topic", unique, "--num-records", 20_000]

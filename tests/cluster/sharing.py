@@ -10,6 +10,7 @@ import trio
 
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+from kwire.cluster.metadata.quorum import MetadataQuorum
 from kwire.cluster.stores.contract import Watcher
 from kwire.cluster.stores.local import LocalStore
 from kwire.cluster.stores.shared.server import StoreServer, listen
@@ -110,6 +111,10 @@ class Leading:
     async def load(self) -> ClusterImage:
         await self._opened.wait()
         return await self._store.load()
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        await self.load()
+        return await self._store.quorum(asked_ms)
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         await self.load()

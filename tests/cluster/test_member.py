@@ -13,7 +13,8 @@ from kwire.cluster.membership.member import ClusterMember
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
-from kwire.cluster.stores.contract import SessionLost, StoreEvent, Watcher
+from kwire.cluster.metadata.quorum import MetadataQuorum
+from kwire.cluster.stores.contract import SessionLost, StoreError, StoreEvent, Watcher
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -71,6 +72,9 @@ class Store:
 
     async def resign(self) -> None:
         pass
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        raise StoreError("this store has none")
 
     async def allocate_producer_ids(self, count: int) -> range:
         return range(count)

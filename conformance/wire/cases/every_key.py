@@ -17,8 +17,7 @@ CHANGES_EVERYTHING: frozenset[ApiKey] = frozenset(
         ApiKey.SASL_HANDSHAKE,  # authenticates nobody on a plain listener
         ApiKey.UNREGISTER_BROKER,
         ApiKey.UPDATE_FEATURES,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UNREGISTER_CONTROLLER,
     }
 )
 """These keys only have cases of their own: default fields could change the broker."""

@@ -13,6 +13,7 @@ brokers.  So changes that another broker or a tool made in the store have the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from kwire.cluster.controller import (
     deletion,
@@ -25,6 +26,7 @@ from kwire.cluster.controller import (
 from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
 from kwire.cluster.controller.propagation import BrokerRequestBatch
 from kwire.cluster.controller.state import ControllerState, TopicPartition
+from kwire.cluster.decisions.registrations import drop_registration
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.election import is_new
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
@@ -238,6 +240,14 @@ class ClusterController:
 
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> ControllerEffects:
         return reassignment.alter_reassignments(self.state, request)
+
+    def unregister_broker(self, broker_id: int) -> ControllerEffects:
+        """Remove a broker and its registration; raises Refusal if it is not registered.
+
+        A live broker is removed like one that has left.
+        """
+        decision = partial(drop_registration, broker_id=broker_id)
+        return ControllerEffects(decisions=[decision])
 
     def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> ControllerEffects:
         return ControllerEffects(reply=reassignment.list_reassignments(self.state, request))

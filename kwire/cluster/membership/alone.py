@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kwire.cluster.decisions.registrations import check_registered
 from kwire.cluster.decisions.topic_creation import internal_topic, on_first_use
+from kwire.cluster.metadata.changes import SetController, UnregisterBroker
 from kwire.cluster.metadata.delta import ClusterDelta, delta_between
 from kwire.cluster.metadata.election import offline_decisions
+from kwire.cluster.metadata.image import NO_CONTROLLER
 from kwire.cluster.stores.contract import NotController, StoreError
 from kwire.cluster.stores.deciding import commit_decided
 from kwire.codecs.primitives import ZERO_UUID
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
         ResourceKey,
         TopicImage,
     )
+    from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.manager import ReplicaManager
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.storage.partitions.hosted import PartitionKey
@@ -187,6 +192,9 @@ class LoneMembership:
             log.error("Cannot commit which partitions are offline: %s", error)
 
     def _offline(self) -> set[PartitionKey]:
+        """The partitions that this broker cannot lead: all of them once it is unregistered."""
+        if self._node.node_id not in self.image.brokers:
+            return {(each.topic, each.index) for each in self._hosted} | self._hosted.absent
         failed = {(each.topic, each.index) for each in self._hosted if each.log.offline}
         return failed | self._hosted.absent
 
@@ -222,6 +230,29 @@ class LoneMembership:
                 if partition.adding or partition.removing:
                     machine.state.add_to_indexes((name, index), partition)
         return machine
+
+    async def quorum(self) -> MetadataQuorum:
+        """This broker leads, even if it is not registered, and nobody follows."""
+        found = await self._node.store.quorum(self._node.now_ms())
+        return replace(found, leader_id=self._node.node_id)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove this broker from the cluster: until its restart, its partitions have no leader.
+
+        Raises Refusal, StoreError.
+        """
+        node_id = self._node.node_id
+
+        def unregister(image: ClusterImage) -> UnregisterBroker:
+            check_registered(image, broker_id)
+            return UnregisterBroker(broker_id)
+
+        def dismiss(image: ClusterImage) -> SetController:
+            return SetController(node_id, NO_CONTROLLER, image.controller_epoch)
+
+        await self.commit([unregister, dismiss])
+        log.warning("Broker %d was unregistered: it leads nothing until it restarts.", broker_id)
+        await self._report_offline()
 
     async def create_internal_topic(self, name: str) -> None:
         await self.commit([internal_topic(self._node.settings, name)])

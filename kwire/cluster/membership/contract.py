@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kwire.cluster.decisions.topic_creation import NewTopic
     from kwire.cluster.metadata.changes import Decision
     from kwire.cluster.metadata.image import ClusterImage, ResourceKey
+    from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.manager import ReplicaManager
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.log import Log
@@ -63,6 +64,18 @@ class ClusterMembership(Protocol):
 
     async def wait_for_metadata(self, timeout_ms: int) -> None:
         """Return once `has_metadata`, or after `timeout_ms`."""
+
+    async def quorum(self) -> MetadataQuorum:
+        """Who leads the metadata, and how far the brokers of the cluster follow.
+
+        Raises StoreError; always on ZooKeeper, which is no quorum of controllers.
+        """
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove the registration of a broker from the cluster, which a restarted broker renews.
+
+        Raises Refusal, StoreError.
+        """
 
     async def create_internal_topic(self, name: str) -> None:
         """Create the topic of a coordinator if it does not exist.  Raises Refusal, StoreError."""

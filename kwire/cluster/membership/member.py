@@ -29,6 +29,7 @@ from kwire.cluster.membership.leaving import ShutdownLimits, hand_over
 from kwire.cluster.metadata.changes import ANY_BROKER_CHANGES, Change, Decision
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import TOPIC_RESOURCE
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.replication.context import ReplicationContext
 from kwire.cluster.replication.manager import ReplicaManager
@@ -42,6 +43,7 @@ from kwire.cluster.stores.contract import (
     StoreEvent,
 )
 from kwire.cluster.stores.deciding import commit_decided
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
@@ -50,6 +52,7 @@ from kwire.codecs.messages.create_topics import (
 )
 from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
+from kwire.codecs.messages.unregister_broker import UnregisterBrokerRequest
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
@@ -58,7 +61,8 @@ if TYPE_CHECKING:
     from kwire.cluster.controller.machine import ClusterController
     from kwire.cluster.metadata.acls import Acls
     from kwire.cluster.metadata.features import FinalizedFeatures
-    from kwire.cluster.metadata.image import ClusterImage, ResourceKey
+    from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
+    from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.metadata.tokens import Tokens
     from kwire.cluster.stores.contract import ClusterStore
     from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -110,6 +114,7 @@ class ClusterMember:
         """Cancelled once no controller can decide who takes over."""
         self._is_only_one = False
         """Whether no other broker is a member."""
+        self._is_unregistered = False
 
     @property
     def replication(self) -> ReplicaManager:
@@ -122,7 +127,7 @@ class ClusterMember:
     async def join(self) -> None:
         """Registers this broker in the cluster and starts its tasks.  Raises StoreError."""
         image = await self._store.load()
-        self._adopt(image.configs, image.acls, image.tokens, image.features)
+        self._adopt(image.configs, image.acls, image.tokens, image.registered, image.features)
         self._store.watch(self._image_changed)
         self._store.on_event = self._handle_event
         self._expects_topics = await self._store.has_topics()
@@ -143,8 +148,17 @@ class ClusterMember:
 
         The image may begin or end the term.
         """
-        if delta.configs or delta.acls or delta.tokens or delta.features is not None:
-            self._adopt(delta.configs, delta.acls, delta.tokens, image.features)
+        if (
+            delta.configs
+            or delta.acls
+            or delta.tokens
+            or delta.registered
+            or delta.features is not None
+        ):
+            self._adopt(delta.configs, delta.acls, delta.tokens, delta.registered, image.features)
+        me = self._node.node_id
+        if me in delta.registered and delta.registered[me] is None:
+            self._unregistered()
         self._is_only_one = image.brokers.keys() <= {self._node.node_id}
         is_controller = image.controller_id == self._node.node_id
         term = self.term
@@ -184,9 +198,11 @@ class ClusterMember:
         configs: Mapping[ResourceKey, Mapping[str, str]],
         acls: Acls,
         tokens: Tokens,
+        registered: Mapping[int, BrokerImage | None],
         features: FinalizedFeatures,
     ) -> None:
-        """Copies changed configs, rights, tokens and features into this broker's own image.
+        """Copies what changed of configs, rights, tokens, kept registrations and features into
+        this broker's own image.
 
         The brokers and topics there stay: the controller sends those.
         """
@@ -194,7 +210,11 @@ class ClusterMember:
         new_configs = {key: new for key, new in configs.items() if before.configs_of(*key) != new}
         new_acls = {key: new for key, new in acls.items() if before.acls_on(key) != new}
         new_tokens = {key: new for key, new in tokens.items() if before.tokens.get(key) != new}
-        if not new_configs and not new_acls and not new_tokens and before.features == features:
+        new_brokers = {
+            key: new for key, new in registered.items() if before.registered.get(key) != new
+        }
+        is_new = new_configs or new_acls or new_tokens or new_brokers
+        if not is_new and before.features == features:
             return
         delta = ClusterDelta(
             configs=new_configs,
@@ -206,6 +226,7 @@ class ClusterMember:
             acls=new_acls,
             features=features,
             tokens=new_tokens,
+            registered=new_brokers,
         )
         self._node.metadata.apply(delta.applied_to(before), delta)
 
@@ -213,7 +234,7 @@ class ClusterMember:
         """Read the current configs of these resources from the store.  Raises StoreError."""
         wanted = list(keys)
         image = await self._store.read_configs(wanted)
-        self._adopt({key: image.configs_of(*key) for key in wanted}, {}, {}, image.features)
+        self._adopt({key: image.configs_of(*key) for key in wanted}, {}, {}, {}, image.features)
 
     async def _stay(self) -> None:
         """Registers again after each lost session; the cluster treats it as a new broker.
@@ -248,6 +269,16 @@ class ClusterMember:
             else:
                 self._no_controller.set()
                 return
+
+    def _unregistered(self) -> None:
+        """Stops this broker: an administrator has removed it, and the others lead what it led.
+
+        Apache Kafka's broker goes on without a part in its cluster until somebody restarts it.
+        """
+        log.warning("This broker was unregistered. It stops, and registers when it is started.")
+        self._replication.step_down()
+        self._is_unregistered = True
+        self._give_up(StoreError("an administrator unregistered this broker"))
 
     # -- being the controller
 
@@ -345,6 +376,27 @@ class ClusterMember:
     def _check_any_broker_may(changes: Sequence[Change]) -> None:
         if not all(isinstance(change, ANY_BROKER_CHANGES) for change in changes):
             raise NotController("This broker is not the controller of its cluster.")
+
+    async def quorum(self) -> MetadataQuorum:
+        return await self._store.quorum(self._node.now_ms())
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove a broker here or by the controller; a live broker ends, as `_unregistered`.
+
+        Raises Refusal, StoreError.
+        """
+        if self.term is not None:
+            await self.term.ask(lambda machine: machine.unregister_broker(broker_id))
+            return
+        try:
+            response = await self._host.controller().call(UnregisterBrokerRequest(broker_id))
+        except PeerError as error:
+            # A controller that has unregistered itself is gone before it can answer.
+            if broker_id not in self._node.image.registered:
+                return
+            raise StoreError(str(error)) from error
+        if response.error_code:
+            raise Refusal(ErrorCode(response.error_code), response.error_message)
 
     async def create_internal_topic(self, name: str) -> None:
         """Create it here or by the controller.  Raises Refusal, StoreError."""
@@ -455,7 +507,7 @@ class ClusterMember:
         """Hands over the partitions led here, as far as possible, and resigns as the controller."""
         self._is_leaving = True
         config = self._node.config
-        if config.controlled_shutdown_enable:
+        if config.controlled_shutdown_enable and not self._is_unregistered:
             with self._hand_over_scope:
                 await hand_over(
                     self._request_shutdown, lambda: self._is_only_one, ShutdownLimits.of(config)

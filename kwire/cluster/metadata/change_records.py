@@ -27,6 +27,8 @@ from kwire.cluster.metadata.changes import (
     ChangeAcls,
     CreateTopic,
     DeleteTopic,
+    DropRegistration,
+    KeepRegistration,
     MarkForDeletion,
     RegisterBroker,
     SetConfigs,
@@ -111,7 +113,12 @@ def decode(record: JsonObject) -> Change:
 
 
 def _encode_of_cluster(
-    change: RegisterBroker | UnregisterBroker | SetController | TakeProducerIds,
+    change: RegisterBroker
+    | UnregisterBroker
+    | KeepRegistration
+    | DropRegistration
+    | SetController
+    | TakeProducerIds,
 ) -> JsonObject:
     """Return a change of brokers, controller or producer ids as JSON."""
     match change:
@@ -119,6 +126,10 @@ def _encode_of_cluster(
             return {"kind": "register_broker", **_encode_broker(broker)}
         case UnregisterBroker(broker_id):
             return {"kind": "unregister_broker", "id": broker_id}
+        case KeepRegistration(broker):
+            return {"kind": "keep_registration", **_encode_broker(broker)}
+        case DropRegistration(broker_id):
+            return {"kind": "drop_registration", "id": broker_id}
         case SetController(expected, controller_id, epoch):
             controller: JsonObject = {"kind": "set_controller", "expected": expected}
             controller["id"] = controller_id
@@ -268,20 +279,18 @@ def _token(token_id: str, record: list[Any] | None) -> DelegationToken | None:
     return DelegationToken(token_id, owner, requester, tuple(renewers), issue_ms, max_ms, expiry_ms)
 
 
-def _register_broker(record: JsonObject) -> Change:
-    """Decodes the registration of a broker; see `RegisterBroker`."""
+def _broker(record: JsonObject) -> BrokerImage:
+    """Return the registration of a broker; see `_encode_broker`."""
     endpoints = tuple(Endpoint(*each) for each in record["endpoints"])
     features = {name: (low, high) for name, (low, high) in record.get("features", {}).items()}
-    return RegisterBroker(
-        BrokerImage(
-            record["id"],
-            endpoints,
-            record["rack"],
-            record.get("epoch", -1),
-            features,
-            tuple(record.get("log_dirs", ())),
-            tuple(record.get("cordoned", ())),
-        )
+    return BrokerImage(
+        record["id"],
+        endpoints,
+        record["rack"],
+        record.get("epoch", -1),
+        features,
+        tuple(record.get("log_dirs", ())),
+        tuple(record.get("cordoned", ())),
     )
 
 
@@ -311,8 +320,10 @@ _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "set_configs": _set_configs,
     "change_acls": _change_acls,
     "set_token": _set_token,
-    "register_broker": _register_broker,
+    "register_broker": lambda record: RegisterBroker(_broker(record)),
     "unregister_broker": lambda record: UnregisterBroker(record["id"]),
+    "keep_registration": lambda record: KeepRegistration(_broker(record)),
+    "drop_registration": lambda record: DropRegistration(record["id"]),
     "set_controller": lambda record: SetController(
         record["expected"], record["id"], record.get("epoch", 0)
     ),

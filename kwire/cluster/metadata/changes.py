@@ -173,6 +173,29 @@ class UnregisterBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepRegistration:
+    """Keep the registration of a broker, which then outlasts the broker's session."""
+
+    broker: BrokerImage
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        return image.with_registration(self.broker.id, self.broker)
+
+
+@dataclass(frozen=True, slots=True)
+class DropRegistration:
+    """Remove a broker and its kept registration."""
+
+    broker_id: int
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        """Return the image without the broker.  Raises Conflict if no registration is kept."""
+        if self.broker_id not in image.registered:
+            raise Conflict(f"no registration of broker {self.broker_id} is kept")
+        return image.without_broker(self.broker_id).with_registration(self.broker_id, None)
+
+
+@dataclass(frozen=True, slots=True)
 class SetController:
     """Replace the controller, which is `expected`, in an epoch that is not smaller."""
 
@@ -267,6 +290,8 @@ Change = (
     | SetToken
     | RegisterBroker
     | UnregisterBroker
+    | KeepRegistration
+    | DropRegistration
     | SetController
     | TakeProducerIds
     | SetFeatures

@@ -13,6 +13,8 @@ from kwire.cluster.metadata.changes import (
     ChangeAcls,
     CreateTopic,
     DeleteTopic,
+    DropRegistration,
+    KeepRegistration,
     MarkForDeletion,
     RegisterBroker,
     SetConfigs,
@@ -64,6 +66,8 @@ class ClusterDelta:
     """All features, if any changed."""
     tokens: Tokens = field(default_factory=dict)
     """New and changed delegation tokens; None for those that are gone."""
+    registered: Mapping[int, BrokerImage | None] = field(default_factory=dict)
+    """New and changed registrations that are kept; None for those that are dropped."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
         """The image that results from applying this delta to `before`."""
@@ -78,6 +82,8 @@ class ClusterDelta:
             image = image.without_broker(broker_id)
         for broker in filter(None, self.brokers.values()):
             image = image.with_broker(broker)
+        for broker_id, registration in self.registered.items():
+            image = image.with_registration(broker_id, registration)
         return replace(
             image,
             deleting=self.deleting,
@@ -113,9 +119,9 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
                 acls[pattern] = None
             case SetToken(token_id):
                 tokens[token_id] = None
-            case RegisterBroker(broker):
+            case RegisterBroker(broker) | KeepRegistration(broker):
                 brokers[broker.id] = None
-            case UnregisterBroker(broker_id):
+            case UnregisterBroker(broker_id) | DropRegistration(broker_id):
                 brokers[broker_id] = None
     return _difference(before, after, topics, configs, brokers, acls, tokens)
 
@@ -127,7 +133,7 @@ def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         after,
         dict.fromkeys(before.topics) | dict.fromkeys(after.topics),
         dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
-        dict.fromkeys(before.brokers) | dict.fromkeys(after.brokers),
+        {**before.brokers, **after.brokers, **before.registered, **after.registered},
         dict.fromkeys(before.acls) | dict.fromkeys(after.acls),
         dict.fromkeys(before.tokens) | dict.fromkeys(after.tokens),
     )
@@ -184,6 +190,11 @@ def _difference(
             for token_id in tokens
             if after.tokens.get(token_id) != before.tokens.get(token_id)
         },
+        {
+            broker_id: after.registered.get(broker_id)
+            for broker_id in brokers
+            if after.registered.get(broker_id) != before.registered.get(broker_id)
+        },
     )
 
 
@@ -230,6 +241,8 @@ def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
     """Yield the changes of brokers, controller, features and producer ids."""
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
+    for broker_id, broker in delta.registered.items():
+        yield DropRegistration(broker_id) if broker is None else KeepRegistration(broker)
     if (delta.controller_id, delta.controller_epoch) != (
         before.controller_id,
         before.controller_epoch,

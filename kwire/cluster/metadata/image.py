@@ -127,6 +127,9 @@ class ClusterImage:
     `next_producer_id` and all larger ids are unused.
     `acls` has the resource patterns with entries; one without entries is left out.
     `tokens` has the delegation tokens by their ids.
+    `registered` has the registrations that outlast a broker's session, until an administrator
+    unregisters the broker.  It is empty in clusters that keep only the registrations of live
+    brokers: those of one broker, and those on ZooKeeper.
     """
 
     cluster_id: str
@@ -145,6 +148,7 @@ class ClusterImage:
         default_factory=PersistentMap
     )
     tokens: PersistentMap[str, DelegationToken] = field(default_factory=PersistentMap)
+    registered: Mapping[int, BrokerImage] = field(default_factory=_no_brokers)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names_by_id.get(topic_id)
@@ -178,6 +182,14 @@ class ClusterImage:
     def without_broker(self, broker_id: int) -> ClusterImage:
         left = {key: broker for key, broker in self.brokers.items() if key != broker_id}
         return replace(self, brokers=MappingProxyType(left))
+
+    def with_registration(self, broker_id: int, broker: BrokerImage | None) -> ClusterImage:
+        """The image with the kept registration of a broker replaced; with None it is removed."""
+        left = {key: each for key, each in self.registered.items() if key != broker_id}
+        return replace(
+            self,
+            registered=MappingProxyType(left if broker is None else {**left, broker_id: broker}),
+        )
 
     def with_controller(self, controller_id: int, controller_epoch: int) -> ClusterImage:
         return replace(self, controller_id=controller_id, controller_epoch=controller_epoch)

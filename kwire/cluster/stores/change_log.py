@@ -7,6 +7,12 @@ The file has UTF-8 lines.  Each line is a CRC-32C in 8 hexadecimal digits, a spa
     {"changes": [{...}, ...]}                   k lines: the changes that build the snapshot's image
     {"version": n, "changes": [{...}, ...]}     changes committed since, one line for each fsync
 
+The first line, and those that begin with a version, may also have "offset" and "controller_epoch".
+The offset counts all commits, also those whose changes end with the process; it is left out if it
+is the version, which counts them only until the last change that lasts.  So neither the offset nor
+the controller epoch goes back at a restart.  A line without changes has nothing but them to say; it
+is written without fsync, so that a power cut may lose it.
+
 A rename puts a new snapshot in place, so it is always complete.  A kill or a power cut can leave a
 torn last line in the log.  Its changes were never acknowledged: opening the file cuts the line off.
 A damaged line anywhere else is an error, because the lines after it were acknowledged.
@@ -32,6 +38,7 @@ from kwire.cluster.metadata.changes import (
     ChangeAcls,
     Conflict,
     CreateTopic,
+    KeepRegistration,
     MarkForDeletion,
     SetConfigs,
     SetFeatures,
@@ -39,7 +46,12 @@ from kwire.cluster.metadata.changes import (
     apply_all,
 )
 from kwire.cluster.metadata.features import FinalizedFeatures
-from kwire.cluster.metadata.image import NOTHING_SET, TOPIC_RESOURCE, ClusterImage
+from kwire.cluster.metadata.image import (
+    NO_CONTROLLER,
+    NOTHING_SET,
+    TOPIC_RESOURCE,
+    ClusterImage,
+)
 from kwire.codecs.crc32c import crc32c
 from kwire.log.directory.files import Files
 
@@ -61,7 +73,7 @@ class DamagedLog(Exception):
 def write_copy(path: Path, image: ClusterImage) -> None:
     """Write a new file with a snapshot of `image`, without fsync.  Raises OSError."""
     with path.open("wb") as file:
-        file.writelines(_snapshot(image))
+        file.writelines(_snapshot(image, image.version, image.version))
 
 
 class ChangeLog:
@@ -75,11 +87,17 @@ class ChangeLog:
         self._files = files or Files()
         self._file = -1
         self._size_bytes = self._snapshot_bytes = 0
+        self._version = 0
+        """The version of the last change that lasts."""
+        self._controller_epoch = 0
+        self.offset_base = 0
+        """What to add to the version of an image for its offset, as long as the file is open."""
 
     @classmethod
     def create(cls, path: Path, image: ClusterImage, files: Files | None = None) -> ChangeLog:
         """Create the file with a snapshot of `image`; replaces an existing file."""
         change_log = cls(path, files)
+        change_log._version = image.version
         change_log._write_snapshot(image)
         return change_log
 
@@ -91,7 +109,9 @@ class ChangeLog:
         """
         change_log = cls(path, files)
         content = path.read_bytes()
-        image, change_log._snapshot_bytes, change_log._size_bytes = _read(content)
+        image, offset, change_log._snapshot_bytes, change_log._size_bytes = _read(content)
+        change_log._version, change_log._controller_epoch = image.version, image.controller_epoch
+        change_log.offset_base = offset - image.version
         change_log._file = os.open(path, os.O_WRONLY | os.O_APPEND)
         torn_bytes = len(content) - change_log._size_bytes
         if torn_bytes:
@@ -103,15 +123,28 @@ class ChangeLog:
     def write(self, changes: Sequence[Change], image: ClusterImage) -> None:
         """Write `changes`, which lead to `image`, and fsync.
 
-        After an OSError the changes are not committed, whatever is in the file.
+        Without changes, this writes the offset and the controller epoch, and does not wait for the
+        disk.  After an OSError the changes are not committed, whatever is in the file.
         """
+        if changes:
+            self._version = image.version
         outgrown = self._size_bytes - self._snapshot_bytes > max(
             LOG_BYTES_MIN, self._snapshot_bytes
         )
         if self._file < 0 or outgrown:
             self._write_snapshot(image)
         else:
-            self._append(_line({"version": image.version, "changes": [*map(encode, changes)]}))
+            head: dict[str, Any] = {"version": self._version}
+            if (offset := image.version + self.offset_base) != self._version:
+                head["offset"] = offset
+            if image.controller_epoch != self._controller_epoch:
+                head["controller_epoch"] = image.controller_epoch
+            line = _line({**head, "changes": [*map(encode, changes)]})
+            if changes:
+                self._append(line)
+            else:  # A start must not wait for the disk because of numbers that only people read.
+                self._add(line, is_synced=False)
+            self._controller_epoch = image.controller_epoch
 
     def close(self) -> None:
         if self._file >= 0:
@@ -119,13 +152,18 @@ class ChangeLog:
             self._file = -1
 
     def _append(self, line: bytes) -> None:
-        """Appends a line and syncs the file to disk.
+        """Append a line and sync the file to disk.  Raises OSError as `_add` does."""
+        self._add(line, is_synced=True)
+
+    def _add(self, line: bytes, *, is_synced: bool) -> None:
+        """Append a line; a power cut may lose one that `is_synced` is false for.
 
         Raises OSError; the file is then closed, and ends before the line if the disk permits.
         """
         try:
             _write_all(self._file, line)
-            self._files.fsync(self._file)
+            if is_synced:
+                self._files.fsync(self._file)
         except OSError:
             # Without the cut, a restart could take the unacknowledged line for committed.  Its
             # failure is no error: the next write replaces the file.
@@ -140,7 +178,9 @@ class ChangeLog:
         temporary = self._path.with_name(self._path.name + ".tmp")
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         try:
-            size_bytes = sum(_write_all(file, line) for line in _snapshot(image))
+            offset = image.version + self.offset_base
+            lines = _snapshot(image, self._version, offset)
+            size_bytes = sum(_write_all(file, line) for line in lines)
             self._files.fsync(file)
             temporary.replace(self._path)
             self._files.fsync_dir(self._path.parent)
@@ -152,6 +192,7 @@ class ChangeLog:
         self.close()
         self._file = file
         self._size_bytes = self._snapshot_bytes = size_bytes
+        self._controller_epoch = image.controller_epoch
 
 
 def _write_all(file: int, content: bytes) -> int:
@@ -168,22 +209,26 @@ def _line(fields: dict[str, Any]) -> bytes:
     return b"%08x %s\n" % (crc32c(body), body)
 
 
-def _snapshot(image: ClusterImage) -> Iterator[bytes]:
+def _snapshot(image: ClusterImage, version: int, offset: int) -> Iterator[bytes]:
     """Yield the lines of a snapshot: a head, then the changes that create the image.
 
-    The head says how many lines follow, so that a reader notices a snapshot that is cut off.
+    `version` is that of the last change that lasts.  The head says how many lines follow, so that a
+    reader notices a snapshot that is cut off.
     """
     changes = _changes_to(image)
     groups = range(0, len(changes), _TOPICS_A_LINE)
-    yield _line(
-        {
-            "format": FORMAT,
-            "cluster_id": image.cluster_id,
-            "version": image.version,
-            "next_producer_id": image.next_producer_id,
-            "snapshot_records": len(groups),
-        }
-    )
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "cluster_id": image.cluster_id,
+        "version": version,
+        "next_producer_id": image.next_producer_id,
+        "snapshot_records": len(groups),
+    }
+    if offset != version:
+        head["offset"] = offset
+    if image.controller_epoch:
+        head["controller_epoch"] = image.controller_epoch
+    yield _line(head)
     for number in groups:
         yield _line({"changes": [*map(encode, changes[number : number + _TOPICS_A_LINE])]})
 
@@ -204,10 +249,11 @@ def _changes_to(image: ClusterImage) -> list[Change]:
     ]
     deleting = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
     acls = [ChangeAcls(pattern, (*sorted(image.acls[pattern]),)) for pattern in sorted(image.acls)]
+    registered = [KeepRegistration(image.registered[each]) for each in sorted(image.registered)]
     tokens = [SetToken(token_id, None, image.tokens[token_id]) for token_id in sorted(image.tokens)]
     unset = FinalizedFeatures()
     features = [SetFeatures(unset.epoch, image.features)] if image.features != unset else []
-    return [*topics, *others, *acls, *tokens, *deleting, *features]
+    return [*topics, *others, *acls, *tokens, *deleting, *registered, *features]
 
 
 # -- reading
@@ -222,8 +268,8 @@ def cluster_id_in(path: Path) -> str:
     return str(header["cluster_id"])
 
 
-def _read(content: bytes) -> tuple[ClusterImage, int, int]:
-    """Return the image, the size in bytes of the snapshot, and that of all intact lines.
+def _read(content: bytes) -> tuple[ClusterImage, int, int, int]:
+    """Return the image, its offset, the size in bytes of the snapshot, and that of intact lines.
 
     Raises DamagedLog.
     """
@@ -239,7 +285,7 @@ def _read(content: bytes) -> tuple[ClusterImage, int, int]:
     good_bytes = snapshot_bytes = len(lines[0])
     try:
         image = ClusterImage(header["cluster_id"], next_producer_id=header["next_producer_id"])
-        version, snapshot_records = header["version"], header["snapshot_records"]
+        counts, snapshot_records = _counts(header, (0, 0, 0)), header["snapshot_records"]
         if len(lines) <= snapshot_records:
             raise DamagedLog(f"it ends before its snapshot does, after {len(lines)} lines")
         for number, line in enumerate(lines[1:], 1):
@@ -253,7 +299,7 @@ def _read(content: bytes) -> tuple[ClusterImage, int, int]:
                     break
                 raise DamagedLog(f"line {number + 1}, at byte {good_bytes}, fails its checksum")
             image = apply_all(image, map(decode, fields["changes"]))
-            version = fields.get("version", version)
+            counts = _counts(fields, counts)
             good_bytes += len(line)
             if number <= snapshot_records:
                 snapshot_bytes = good_bytes
@@ -261,7 +307,20 @@ def _read(content: bytes) -> tuple[ClusterImage, int, int]:
         raise DamagedLog(f"{error}: another version of kwire wrote it") from error
     except (ValueError, TypeError, LookupError, Conflict) as error:
         raise DamagedLog(f"line {_lines_in(content, good_bytes)}: {error!r}") from error
-    return image.with_version(version), snapshot_bytes, good_bytes
+    version, offset, epoch = counts
+    image = image.with_controller(NO_CONTROLLER, epoch).with_version(version)
+    return image, offset, snapshot_bytes, good_bytes
+
+
+def _counts(fields: dict[str, Any], before: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The version, the offset and the controller epoch after a line; `before` it they were these.
+
+    Raises LookupError, TypeError.
+    """
+    if "version" not in fields:
+        return before
+    version: int = fields["version"]
+    return version, fields.get("offset", version), fields.get("controller_epoch", before[2])
 
 
 def _holds_a_line(torn: bytes) -> bool:

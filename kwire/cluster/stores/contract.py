@@ -15,6 +15,7 @@ from typing import Protocol
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
+from kwire.cluster.metadata.quorum import MetadataQuorum
 
 Watcher = Callable[[ClusterImage, ClusterDelta], None]
 """Called on the trio loop with each new image and its delta, in the order of versions."""
@@ -61,6 +62,12 @@ class MetadataStore(Protocol):
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Reserve `count` producer ids that no other call returns, now or later."""
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        """Who leads and who follows the metadata at the time `asked_ms`, in ms since the epoch.
+
+        Raises StoreError; always on ZooKeeper, where no quorum of controllers has the metadata.
+        """
 
     def close(self) -> None:
         """Release files and connections; registrations of this process end."""

@@ -1,7 +1,8 @@
 """LocalStore: keeps the metadata of a single node in a file (`change_log` has the format).
 
 Commits that arrive during an fsync share the next one.  Registered brokers and the controller are
-not in the file: they end with the process.
+not in the file: they end with the process.  What remains of them is the number of commits so far
+(`offset_of`) and the controller epoch, which do not go back at a restart.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from kwire.cluster.metadata.changes import (
     apply_all,
 )
 from kwire.cluster.metadata.delta import delta_of
-from kwire.cluster.metadata.image import FIRST_PRODUCER_ID, BrokerImage, ClusterImage
+from kwire.cluster.metadata.image import (
+    FIRST_PRODUCER_ID,
+    NO_CONTROLLER,
+    BrokerImage,
+    ClusterImage,
+)
+from kwire.cluster.metadata.quorum import MetadataQuorum
 from kwire.cluster.stores import change_log, first_format
 from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
 from kwire.cluster.stores.contract import StoreError, Watcher
@@ -140,6 +147,20 @@ class LocalStore:
             raise self._store_error(commit.failure)
         return commit.image
 
+    def offset_of(self, image: ClusterImage) -> int:
+        """The number of commits up to this image, of this process and those before it."""
+        return image.version + self._log.offset_base
+
+    def continue_after(self, offset: int, controller_epoch: int) -> None:
+        """Continue the offsets and controller epochs of another log of the same metadata.
+
+        Call it before a broker registers, while no commit is in progress.
+        """
+        image = self._image
+        self._log.offset_base = max(self._log.offset_base, offset - image.version)
+        epoch = max(image.controller_epoch, controller_epoch)
+        self._image = self._newest = image.with_controller(NO_CONTROLLER, epoch)
+
     def copy_to(self, directory: Path) -> None:
         """Write the published image as the file of another store, in `directory`.  OSError."""
         change_log.write_copy(directory / FILE_NAME, self._image)
@@ -148,10 +169,10 @@ class LocalStore:
         self._watchers.append(watcher)
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
-        """Register the broker and make it the controller."""
-        controller = SetController(
-            self._newest.controller_id, broker.id, self._newest.controller_epoch
-        )
+        """Register the broker and make it the controller, at first in a new controller epoch."""
+        now = self._newest
+        epoch = now.controller_epoch + (now.controller_id != broker.id)
+        controller = SetController(now.controller_id, broker.id, epoch)
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:
@@ -160,6 +181,12 @@ class LocalStore:
         first = max(next_id, FIRST_PRODUCER_ID)
         await self.commit([TakeProducerIds(next_id, first + count)])
         return range(first, first + count)
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        image = self._image
+        return MetadataQuorum(
+            image.controller_id, image.controller_epoch, self.offset_of(image), asked_ms
+        )
 
     def close(self) -> None:
         """Refuse further commits; those that wait are still written, perhaps by a thread now."""
@@ -180,8 +207,7 @@ class LocalStore:
             change for commit in group for change in commit.changes if not isinstance(change, _LIVE)
         ]
         try:
-            if lasting:
-                await trio.to_thread.run_sync(self._write, lasting, group[-1].image)
+            await trio.to_thread.run_sync(self._write, lasting, group[-1].image)
         except OSError as error:
             self._fail(group, error)
             return
@@ -190,11 +216,12 @@ class LocalStore:
 
     def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:
         """Writes changes to the file; `ahead`, if set, notes them before and after."""
-        if self.ahead is not None:
-            self.ahead.note(changes, image)
+        ahead = self.ahead if changes else None
+        if ahead is not None:
+            ahead.note(changes, image)
         self._log.write(changes, image)
-        if self.ahead is not None:
-            self.ahead.noted()
+        if ahead is not None:
+            ahead.noted()
 
     def _publish(self, commit: _Commit) -> None:
         """Makes the image of a durable commit the present one, and calls the watchers."""

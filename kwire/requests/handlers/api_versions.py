@@ -1,20 +1,25 @@
-"""ApiVersions (key 18): v0-4.
+"""ApiVersions (key 18): v0-5.
 
 Behaviour
 - The response lists every route with the versions that it is advertised at.
 - It lists GetTelemetrySubscriptions and PushTelemetry while a client metrics subscription exists;
   Apache Kafka lists them if it has a plug-in for them.  Every librdkafka client that sees them
   sends them at once, and says so on its standard error.
+- On ZooKeeper it does not list the requests about a quorum of controllers, as Apache Kafka 3.9.
 - A request of an unknown version gets a response: the v0 body with UNSUPPORTED_VERSION and the
   range of ApiVersions only, so that any client can use a lower version.
 - The response header always has version 0 (KIP-511), as the client does not know the version yet.
 - From v3 the request has the client's software name and version; if they do not match
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
+- From v5 the request may name the cluster and the broker that the client means to reach (KIP-1242).
+  The answer is REBOOTSTRAP_REQUIRED and an empty list if this is another cluster or broker,
+  INVALID_REQUEST if only one of the two is named.
 - The finalized features have an epoch.  Clients believe the highest epoch that they have seen, and
   none below 0.  On ZooKeeper it is the version of /feature, as in Apache Kafka 3.9.
 
-Version notes: v3 is flexible and has features (KIP-584); only v4 lists features that may have
-level 0 as supported (KAFKA-17011: older clients would fail on them).
+Version notes: v3 is flexible and has features (KIP-584); from v4 it lists features that may have
+level 0 as supported (KAFKA-17011: older clients would fail on them); v5 has the client's cluster id
+and node id.
 """
 
 from __future__ import annotations
@@ -39,18 +44,23 @@ from kwire.requests.routes import CLUSTER_ROUTES, ROUTES
 
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
+NAMES_BROKER_SINCE = 5
+NO_NODE = -1
+"""The node id of a request that does not name the broker."""
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @cache
 def advertised_versions(
-    *, in_cluster: bool = False, with_telemetry: bool = False
+    *, in_cluster: bool = False, with_telemetry: bool = False, on_zookeeper: bool = False
 ) -> list[ApiVersion]:
     """The version ranges that clients see, sorted by API key."""
     versions = []
     for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
-        if route.for_client_metrics and not with_telemetry:
+        if (route.for_client_metrics and not with_telemetry) or (
+            route.about_quorum and on_zookeeper
+        ):
             continue
         lowest = route.min_version if route.advertised_from is None else route.advertised_from
         versions.append(
@@ -59,7 +69,7 @@ def advertised_versions(
     return versions
 
 
-ROUTE = Route(ApiKey.API_VERSIONS, 0, 4, NOTHING)
+ROUTE = Route(ApiKey.API_VERSIONS, 0, 5, NOTHING)
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
@@ -67,15 +77,21 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
 
     INVALID_REQUEST if the software's name or version has characters that Kafka does not allow.
     """
+    on_zookeeper = broker.config.zookeeper_connect is not None
     advertised = advertised_versions(
         in_cluster=broker.membership.replication is not None,
-        with_telemetry=broker.configs.asks_for_metrics and broker.config.zookeeper_connect is None,
+        with_telemetry=broker.configs.asks_for_metrics and not on_zookeeper,
+        on_zookeeper=on_zookeeper,
     )
     if context.api_version < FEATURES_SINCE:
         return ApiVersionsResponse(api_keys=advertised)
     names = (request.client_software_name, request.client_software_version)
     if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.api_version >= NAMES_BROKER_SINCE:
+        error = _error_of_destination(broker, request)
+        if error is not ErrorCode.NONE:
+            return ApiVersionsResponse(error_code=error)
     context.client_software_name, context.client_software_version = names
     features = broker.image.features
     context.features_epoch = features.epoch
@@ -91,6 +107,16 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
             FinalizedFeatureKey(name, level, level) for name, level in features.in_force.items()
         ],
     )
+
+
+def _error_of_destination(broker: Broker, request: ApiVersionsRequest) -> ErrorCode:
+    """Return the error if the request names another broker than this one, or names it partly."""
+    if (request.cluster_id is None) != (request.node_id == NO_NODE):
+        return ErrorCode.INVALID_REQUEST
+    if request.cluster_id is None:
+        return ErrorCode.NONE
+    is_meant = request.cluster_id == broker.image.cluster_id and request.node_id == broker.node_id
+    return ErrorCode.NONE if is_meant else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def unsupported_version() -> ApiVersionsResponse:

@@ -6,8 +6,10 @@ Behaviour
 - Endpoint type 1 stands for brokers.  MISMATCHED_ENDPOINT_TYPE for 2 (controllers),
   UNSUPPORTED_ENDPOINT_TYPE for others.
 
-Version notes: v1 has the endpoint type (KIP-919); v2 may request fenced brokers, of which there are
-none: every registered broker is listed.
+- A request may ask for fenced brokers too: those whose registration is kept, and that are not live.
+  Brokers that share the process with the metadata have such registrations.
+
+Version notes: v1 has the endpoint type (KIP-919); v2 may request fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -51,13 +53,18 @@ def handle(
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
     image = broker.image
+    listed = [(each, False) for each in image.brokers.values()]
+    if request.include_fenced_brokers:
+        listed += [
+            (each, True) for each in image.registered.values() if each.id not in image.brokers
+        ]
     with_operations = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=[
-            DescribeClusterBroker(each.id, endpoint.host, endpoint.port, each.rack)
-            for each in image.brokers.values()
+            DescribeClusterBroker(each.id, endpoint.host, endpoint.port, each.rack, is_fenced)
+            for each, is_fenced in listed
             if (endpoint := each.endpoint(context.listener)) is not None
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_ASKED,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from kwire.cluster.metadata.changes import Change
     from kwire.cluster.metadata.image import ClusterImage
+    from kwire.cluster.stores.local import LocalStore
     from kwire.log.directory.files import Files
     from kwire.storage.takeover.kraft_changes import Replica
 
@@ -46,6 +47,11 @@ class KraftMirror:
             self._log = KraftLog(folder, files, config, now_ms())
         except LogError as error:
             raise _os_error(error, str(folder)) from error
+
+    def continue_in(self, store: LocalStore) -> None:
+        """Let the store continue the offsets and epochs of the KRaft log, so that DescribeQuorum
+        does not go back after a takeover."""
+        store.continue_after(self._log.end_offset, self._log.leader_epoch)
 
     def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
         """Write `changes`, which lead to `image`, to the KRaft log.  It may block.

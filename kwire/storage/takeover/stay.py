@@ -80,6 +80,7 @@ class Stay:
                 self._mirror = self._mirror_of()
                 self._mirror.note((), image)
                 self._mirror.noted()
+                self._mirror.continue_in(store)
                 me = self._config.node_id
                 self._logs.broker_epoch = self._kraft.broker_epochs.get(me, NO_BROKER_EPOCH)
                 store.ahead = self._mirror

@@ -56,6 +56,25 @@ FIELDS = (
     FieldRule("*.broker_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
     FieldRule("*.controller_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
     FieldRule("*.leader_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule(
+        "DescribeQuorumResponse.*.replica_id",
+        ComparisonRule.NODE,
+        "chosen by whoever sets up a broker",
+    ),
+    *(
+        FieldRule(f"DescribeQuorumResponse.{where}", ComparisonRule.SIGN, reason)
+        for where, reason in (
+            ("topics.partitions.leader_epoch", "counts the starts of a broker"),
+            ("topics.partitions.high_watermark", "each has its own metadata"),
+            ("topics.partitions.*.log_end_offset", "each has its own metadata"),
+            ("topics.partitions.*_timestamp", "the broker's clock"),
+        )
+    ),
+    FieldRule(
+        "DescribeQuorumResponse.nodes.listeners.name",
+        ComparisonRule.PRESENT,
+        "kwire has no listener for controllers: the voter is where its clients are",
+    ),
     FieldRule("*.replica_nodes", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
     FieldRule("*.isr_nodes", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
     FieldRule("*.topic_id", ComparisonRule.ID, "generated when a topic is made"),
@@ -259,6 +278,11 @@ class TextRule(NamedTuple):
 
 
 TEXTS = (
+    TextRule(
+        re.compile(r'(doesn\'t match the cluster id )"[^"]*"'),
+        r'\1"(cluster id)"',
+        "generated when a cluster is made",
+    ),
     TextRule(
         re.compile(r"within \[-?\d+, -?\d+\]"), "within [before, after]", "made from the clock"
     ),

@@ -52,7 +52,7 @@ class Disk(Files):
         if getattr(work, "__func__", None) is LocalStore._write:
             write = Write(lambda: work(*arguments), *arguments)
             self.waiting.append(write)
-            if not self.is_slow:
+            if not self.is_slow or self.is_dead:
                 write.may_go.set()
             await write.may_go.wait()
             self.waiting.remove(write)

@@ -108,6 +108,8 @@ class Laws:
             before.controller_epoch,
         ):
             self._check_controller(before, after)
+        elif after.registered != before.registered:
+            self._check_kept(before, after, delta)
         elif after.next_producer_id != before.next_producer_id:
             assert after.next_producer_id > before.next_producer_id
             assert after == before.with_next_producer_id(after.next_producer_id)
@@ -145,6 +147,11 @@ class Laws:
         self._broker_epoch = broker.epoch
         self._registered[broker.id] = process
         process.was_registered = True
+
+    def _check_kept(self, before: ClusterImage, after: ClusterImage, delta: ClusterDelta) -> None:
+        ((broker_id, kept),) = delta.registered.items()
+        assert kept in [each.registration for each in self.processes if each.was_registered]
+        assert after == before.with_registration(broker_id, kept)
 
     def _check_controller(self, before: ClusterImage, after: ClusterImage) -> None:
         epoch = after.controller_epoch

@@ -85,7 +85,7 @@ async def is_served(client: RawClient) -> bool:
     return not await is_closed(client)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_api_versions_lists_all_routes_in_each_version(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
@@ -105,7 +105,7 @@ async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(tmp_p
         correlation_id, told = await client.receive(ApiVersionsResponse, 0)
         assert correlation_id == 7
         assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 4)]
+        assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 5)]
 
 
 @pytest.mark.parametrize(

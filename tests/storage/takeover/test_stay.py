@@ -242,6 +242,22 @@ async def test_kwire_leaves_apache_kafkas_next_producer_id_unchanged(data: Path)
     assert metadata_of(data).next_producer_id == 0
 
 
+async def test_quorum_continues_the_offsets_and_epochs_of_apache_kafka(data: Path) -> None:
+    golden = Path(__file__).parents[2] / "log" / "data" / "kraft-3.9.2"
+    shutil.copytree(golden, data / "__cluster_metadata-0", dirs_exist_ok=True)
+    log = KraftLog(data / "__cluster_metadata-0", Files(), DEFAULTS, Broker.now_ms())
+    end_offset, epoch = log.end_offset, log.leader_epoch
+    log.close()
+    assert end_offset > 0
+    assert epoch > 0
+    for _ in range(2):
+        async with running_broker(data, SETTINGS) as broker:
+            quorum = await broker.membership.quorum()
+        assert quorum.leader_epoch > epoch
+        assert quorum.end_offset > end_offset
+        end_offset, epoch = quorum.end_offset, quorum.leader_epoch
+
+
 async def test_stray_folders_of_other_topics_stay_strays(data: Path) -> None:
     async with running_broker(data, SETTINGS) as broker:
         await broker.node.store.commit([CreateTopic(topic("a", 1, 2))])

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -22,17 +22,22 @@ from kwire.cluster.metadata.changes import (
     ANY_BROKER_CHANGES,
     Change,
     Conflict,
+    KeepRegistration,
     RegisterBroker,
     SetController,
     UnregisterBroker,
 )
 from kwire.cluster.metadata.delta import ClusterDelta, changes_for, delta_between
-from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
+from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import LocalStore
 from kwire.cluster.stores.shared.lines import CHANGES_A_LINE, JsonObject, LineSender, encoded, lines
 
 log = logging.getLogger("kwire.cluster.shared")
+
+REPORT_TIMEOUT_S: Final = 1.0
+"""How long to wait for brokers to say which version of the metadata they have.  One that is stopped
+or starved is shown as it was when it last said so."""
 
 CONTROLLER_ONLY = "only the controller may change topics, and this broker is not the controller"
 
@@ -58,6 +63,8 @@ class StoreServer:
         self.image = image
         """The latest image that was sent to all members."""
         self.controller: MemberConnection | None = None
+        self._elected = trio.Event()
+        """Set once the election of `controller` is published."""
         # Partitions name the last controllers: a new one must have a larger epoch.
         self.controller_epoch = max(
             (
@@ -65,12 +72,14 @@ class StoreServer:
                 for topic in image.topics.values()
                 for state in topic.partitions
             ),
-            default=image.controller_epoch,
+            default=0,
         )
+        self.controller_epoch = max(self.controller_epoch, image.controller_epoch)
         self._members: list[MemberConnection] = []
         self._departure = trio.Event()
-        # Each registration changes the version, so epochs are larger than those before a restart.
-        self._next_broker_epoch = image.version + 1
+        # Each registration is a commit.  So epochs are larger than before a restart, unless the
+        # disk was full.
+        self._next_broker_epoch = store.offset_of(image) + 1
         store.watch(self._published)
 
     async def serve(
@@ -131,15 +140,31 @@ class StoreServer:
         """The connection that has registered as that broker, None if there is none."""
         return next((member for member in self._members if member.broker_id == broker_id), None)
 
+    async def keep_registration(self, broker: BrokerImage) -> None:
+        """Keep the registration of a broker beyond its session, unless it is kept already.
+
+        A full disk must not stop the broker, so that a failure is only logged.
+        """
+        if self.image.registered.get(broker.id) == broker:
+            return
+        try:
+            await self.store.commit([KeepRegistration(broker)])
+        except StoreError as problem:
+            log.error("Cannot keep the registration of broker %d: %s", broker.id, problem)
+
     async def elect(self, member: MemberConnection) -> bool:
         """Make `member` the controller if there is none; returns whether `member` is it now."""
+        if self.controller is member:
+            await self._elected.wait()  # The broker may ask twice before the election is on disk.
         if self.controller is not None:
             return self.controller is member
         assert member.broker_id is not None
         self.controller = member
+        self._elected = elected = trio.Event()
         self.controller_epoch += 1
         change = SetController(NO_CONTROLLER, member.broker_id, self.controller_epoch)
         await self.store.commit([change])
+        elected.set()
         return True
 
     async def dismiss(self, member: MemberConnection) -> None:
@@ -152,18 +177,46 @@ class StoreServer:
         await self.store.commit([change])
         self.send_to_all({"event": "controller_gone"})
 
+    async def quorum(self, asked_ms: int) -> JsonObject:
+        """Ask all members how far they have followed the metadata; returns the answer to a broker.
+
+        Waits REPORT_TIMEOUT_S at most.
+        """
+        members = [each for each in self._members if each.broker_id is not None]
+        with trio.move_on_after(REPORT_TIMEOUT_S):
+            async with trio.open_nursery() as nursery:
+                for member in members:
+                    nursery.start_soon(member.report, asked_ms)
+        image = self.image
+        base = self.store.offset_of(image) - image.version
+        observers = [
+            [each.broker_id, base + each.version, each.fetched_ms, each.caught_up_ms]
+            for each in members
+            if each.broker_id in image.brokers and each.broker_id != image.controller_id
+        ]
+        return {
+            "leader": image.controller_id,
+            "epoch": image.controller_epoch,
+            "end_offset": base + image.version,
+            "observers": sorted(observers),
+        }
+
     def send_to_all(self, message: JsonObject) -> None:
         """Send `message` to all members."""
         for member in self._members:
             member.send(message)
 
     async def _unregister(self, member: MemberConnection) -> None:
-        """Remove a broker whose connection has ended from the metadata."""
+        """Remove a broker whose connection has ended from the metadata.
+
+        Its registration is kept, until an administrator drops it.
+        """
         member.is_leaving = True
         try:
             await self.dismiss(member)
             if member.broker_id is not None:
-                await self.store.commit([UnregisterBroker(member.broker_id)])
+                with suppress(Conflict):  # An administrator has unregistered it before.
+                    await self.store.commit([UnregisterBroker(member.broker_id)])
         except StoreError as problem:
             log.error("Cannot remove %s, which has left, from the metadata: %s", member, problem)
 
@@ -180,6 +233,11 @@ class MemberConnection:
         self._server = server
         self._stream = stream
         self._outbox = LineSender()
+        self.version = 0
+        """The version of the metadata that the broker had at `fetched_ms`."""
+        self.fetched_ms = self.caught_up_ms = -1
+        self._asked_ms = -1
+        self._reported = trio.Event()
 
     def __str__(self) -> str:
         return "a broker" if self.broker_id is None else f"broker {self.broker_id}"
@@ -189,6 +247,23 @@ class MemberConnection:
 
     def send_lines(self, encoded_lines: Iterable[bytes]) -> None:
         self._outbox.add(encoded_lines)
+
+    async def report(self, asked_ms: int) -> None:
+        """Ask the broker at the time `asked_ms` which version it has; returns when it has said so.
+
+        A broker handles lines in their order: it has all that was sent to it before.
+        """
+        self._asked_ms = max(self._asked_ms, asked_ms)
+        reported = self._reported
+        self.send({"event": "report"})
+        await reported.wait()
+
+    def _note_report(self, version: int) -> None:
+        self.version, self.fetched_ms = version, self._asked_ms
+        if version >= self._server.image.version:
+            self.caught_up_ms = self._asked_ms
+        self._reported.set()
+        self._reported = trio.Event()
 
     async def run(self) -> None:
         """Answer requests until the connection ends."""
@@ -233,6 +308,10 @@ class MemberConnection:
             case "log_dir_failed":
                 self._must_be_registered()
                 server.send_to_all({"event": "log_dir_failed", "broker": self.broker_id})
+            case "report":
+                self._note_report(request["version"])
+            case "quorum":
+                return await server.quorum(request["at"])
             case "producer_ids":
                 ids = await store.allocate_producer_ids(request["count"])
                 return {"first": ids.start}
@@ -271,6 +350,7 @@ class MemberConnection:
         epoch = self._server.new_broker_epoch()
         registered = replace(broker, epoch=epoch)
         await self._server.store.commit([RegisterBroker(registered)])
+        await self._server.keep_registration(broker)
 
     def _must_be_registered(self) -> None:
         if self.broker_id is None:

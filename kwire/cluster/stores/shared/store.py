@@ -13,6 +13,7 @@ from kwire.cluster.metadata.change_records import decode, encode
 from kwire.cluster.metadata.changes import Change, Conflict, RegisterBroker, apply_all
 from kwire.cluster.metadata.delta import delta_of
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
+from kwire.cluster.metadata.quorum import MetadataQuorum, ReplicaProgress
 from kwire.cluster.stores.contract import (
     ControllerGone,
     Fenced,
@@ -108,6 +109,14 @@ class SharedStore:
     async def campaign(self) -> bool:
         elected: bool = (await self._ask({"ask": "campaign"}))["elected"]
         return elected
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        """Who leads and who follows the metadata, as the holder and the other brokers report."""
+        answer = await self._ask({"ask": "quorum", "at": asked_ms})
+        observers = tuple([ReplicaProgress(*each) for each in answer["observers"]])
+        return MetadataQuorum(
+            answer["leader"], answer["epoch"], answer["end_offset"], asked_ms, observers
+        )
 
     async def log_dir_failed(self) -> None:
         await self._ask({"ask": "log_dir_failed"})
@@ -216,6 +225,10 @@ class SharedStore:
             self._report(ControllerGone())
         elif message.get("event") == "log_dir_failed":
             self._report(LogDirsFailed((message["broker"],)))
+        elif message.get("event") == "report":
+            # Nobody waits for the answer, which says nothing.
+            report = {"id": 0, "ask": "report", "version": self._image.version}
+            self._outbox.add([encoded(report)])
         elif (pending := self._pending.get(message.get("id", 0))) is not None:
             pending.answer = message
             pending.answered.set()

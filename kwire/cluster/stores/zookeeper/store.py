@@ -30,6 +30,7 @@ from kwire.cluster.metadata.image import (
     ClusterImage,
     ResourceKey,
 )
+from kwire.cluster.metadata.quorum import MetadataQuorum
 from kwire.cluster.stores.contract import (
     Fenced,
     Place,
@@ -295,6 +296,9 @@ class ZooKeeperStore:
         if session.state is SessionState.NONE or stat.ephemeralOwner != session.id:
             return None, owner  # the session that registered has ended
         return stat.czxid, None
+
+    async def quorum(self, asked_ms: int) -> MetadataQuorum:
+        raise StoreError("the metadata is in ZooKeeper: there is no quorum of controllers")
 
     async def log_dir_failed(self) -> None:
         """Notifies the controller that a log directory of this broker failed.

@@ -1,0 +1,1 @@
+"""What requests about the quorum of controllers have in common."""
