@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
+CHECK_BROKERS = "metadata.cluster.check.enable"
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
 EXIT_READER_GONE = 0
@@ -222,6 +223,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
                     client_id="kwire-cli",
                     timeout_s=timeout,
                     security=_security(properties),
+                    checks_brokers=properties.get(CHECK_BROKERS, "true").strip() != "false",
                 ) as cluster,
                 patient(cluster, bootstrap),
                 suggesting(cluster),

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from kwire.client.connection import BrokerConnection
+from kwire.client.connection import BrokerConnection, Destination
 from kwire.client.errors import (
     BrokerRefused,
     BrokerUnreachable,
     ClientError,
     Misuse,
     RequestTimedOut,
+    WrongBroker,
     check,
 )
 from kwire.codecs.errors import ErrorCode
@@ -76,14 +77,19 @@ class Cluster:
         client_id: str = "kwire",
         timeout_s: float = 30.0,
         security: ClientSecurity | None = None,
+        checks_brokers: bool = True,
     ) -> None:
         """`bootstrap` is HOST:PORT[,...].  `timeout_s` limits, in seconds, each response and the
-        retries of a request.  Nothing is connected yet."""
+        retries of a request.  Nothing is connected yet.
+
+        With `checks_brokers`, brokers are asked whether they are those that the cluster named at
+        their addresses (metadata.cluster.check.enable)."""
         self.security = security
         self.bootstrap_text = bootstrap
         self.bootstrap = parse_bootstrap(bootstrap)
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self.checks_brokers = checks_brokers
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.nodes: dict[int, ClusterNode] = {}
@@ -136,7 +142,9 @@ class Cluster:
             raise failures[0]
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
-    def _connect(self, host: str, port: int) -> BrokerConnection:
+    def _connect(
+        self, host: str, port: int, destination: Destination | None = None
+    ) -> BrokerConnection:
         """Return a new connection with this cluster's client id, timeout and security."""
         return BrokerConnection(
             host,
@@ -144,7 +152,26 @@ class Cluster:
             client_id=self.client_id,
             timeout_s=self.timeout_s,
             security=self.security,
+            destination=destination,
         )
+
+    def _destination(self, node_id: int) -> Destination | None:
+        """The broker to ask for at its address; None if the cluster is unknown or not checked."""
+        if self.cluster_id is None or not self.checks_brokers:
+            return None
+        return Destination(self.cluster_id, node_id)
+
+    def _start_again(self) -> None:
+        """Forget the cluster, so that the bootstrap servers are asked for it.
+
+        Its brokers' addresses belong to others now: what is known of the cluster is too old.
+        """
+        self.close()
+        self._first = None
+        self.cluster_id, self.controller_id = None, -1
+        self.nodes.clear()
+        self.topics.clear()
+        self._coordinators.clear()
 
     def node(self, node_id: int, role: str = "") -> BrokerConnection:
         """The connection to a broker for a `role`; each role has its own connection.
@@ -160,7 +187,10 @@ class Cluster:
                 raise BrokerUnreachable(f"broker {node_id} is not in the cluster now")
             node = self.nodes[node_id]
             try:
-                connection = self._connect(node.host, node.port)
+                connection = self._connect(node.host, node.port, self._destination(node_id))
+            except WrongBroker:
+                self._start_again()
+                raise
             except BrokerUnreachable as error:
                 raise BrokerUnreachable(
                     f"{error}; broker {node_id} advertises that address: its advertised.listeners "

@@ -15,6 +15,7 @@ from kwire.client.errors import (
     ProtocolError,
     RequestTimedOut,
     UnsupportedRequest,
+    WrongBroker,
 )
 from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
 from kwire.codecs.errors import ErrorCode
@@ -61,6 +62,13 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+class Destination(NamedTuple):
+    """The broker that a client means to reach at an address."""
+
+    cluster_id: str
+    node_id: int
+
+
 class Pending(NamedTuple):
     """A request that was sent and whose response has not been read."""
 
@@ -84,9 +92,12 @@ class BrokerConnection:
         client_id: str,
         timeout_s: float,
         security: ClientSecurity | None = None,
+        destination: Destination | None = None,
     ) -> None:
         """Connects, asks which API versions the broker serves, and logs in if `security` requires
-        it.  Raises BrokerUnreachable or AuthenticationFailed.  `timeout_s` is in seconds."""
+        it.  Raises BrokerUnreachable or AuthenticationFailed.  `timeout_s` is in seconds.
+
+        With a `destination`, raises WrongBroker if a broker that can check it is another one."""
         self.host = host
         self.port = port
         self.timeout_s = timeout_s
@@ -94,6 +105,7 @@ class BrokerConnection:
         self.features: dict[str, int] = {}
         """The finalized features at the time of the connection (KIP-584)."""
         self._client_id = client_id
+        self._destination = destination
         self._pending: deque[Pending] = deque()
         self._next_correlation_id = 0
         self._protocol = "PLAINTEXT" if security is None else security.protocol
@@ -219,6 +231,8 @@ class BrokerConnection:
             client_software_name=CLIENT_SOFTWARE_NAME,
             client_software_version=CLIENT_SOFTWARE_VERSION,
         )
+        if self._destination is not None:
+            request.cluster_id, request.node_id = self._destination
         version = ApiVersionsRequest.MAX_VERSION
         while True:
             self._send(request, version, replied=True)
@@ -227,6 +241,11 @@ class BrokerConnection:
             if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
                 version = min(version - 1, ranges.get(ApiKey.API_VERSIONS, (0, 0))[1])
                 continue
+            if reply.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self.close()
+                raise WrongBroker(
+                    f"{self.address} is not {_described(self._destination)} any longer"
+                )
             if reply.error_code:
                 self.close()
                 raise ProtocolError(f"{self.address} refused ApiVersions ({reply.error_code})")
@@ -319,6 +338,12 @@ class BrokerConnection:
         if self._protocol.startswith("SASL_"):
             return "set security.protocol=SASL_SSL"
         return "set security.protocol=SSL, or SASL_SSL if it needs a login"
+
+
+def _described(destination: Destination | None) -> str:
+    if destination is None:
+        return "a broker of this cluster"
+    return f"broker {destination.node_id} of cluster {destination.cluster_id}"
 
 
 def decode_api_versions(frame: bytearray, version: int, position: int) -> ApiVersionsResponse:

@@ -18,6 +18,12 @@ class BrokerUnreachable(ClientError):
     retriable = True
 
 
+class WrongBroker(ClientError):
+    """The address of a broker belongs to another broker now, or to another cluster (KIP-1242)."""
+
+    retriable = True
+
+
 class RequestTimedOut(ClientError):
     """The broker got the request and did not respond in time."""
 

@@ -101,7 +101,7 @@ def test_connection_uses_the_api_versions_version_of_an_older_broker(
 
     broker = scripted(script)
     connection = connect(broker.port)
-    assert broker.requests == [(ApiKey.API_VERSIONS, 4), (ApiKey.API_VERSIONS, 2)]
+    assert broker.requests == [(ApiKey.API_VERSIONS, 5), (ApiKey.API_VERSIONS, 2)]
     assert connection.version_for(MetadataRequest()) == 5
     assert connection.version_for(MetadataRequest(), version_max=3) == 3
     with pytest.raises(UnsupportedRequest, match="CREATE_TOPICS"):
