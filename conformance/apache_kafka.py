@@ -241,14 +241,17 @@ def run(
     stdin: str = "",
     timeout_s: float = 600,
     version: str | None = None,
+    plugins: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run one Java class to its end; stdout and stderr are captured, and no status is an error.
 
     Short tools share a Java machine (see `resident`), which needs the jars of a version with all
-    tools.  Without a version, the jars are those of `version_of`.
+    tools and has no `plugins`.  Without a version, the jars are those of `version_of`.
     """
     version = version or version_of(class_name)
-    may_share = release(version) <= release(TOOLS_VERSION) and class_name in resident.TOOLS
+    may_share = (
+        not plugins and release(version) <= release(TOOLS_VERSION) and class_name in resident.TOOLS
+    )
     if may_share and resident.JVM_OPTIONS not in os.environ:
         machine = resident.server(
             version, libs(version), cache_dir(), partial(command, version=version)
@@ -256,7 +259,7 @@ def run(
         if machine is not None:
             return machine.run(class_name, [*map(str, arguments)], stdin, timeout_s)
     return subprocess.run(
-        command(class_name, arguments, version=version),
+        command(class_name, arguments, version=version, plugins=plugins),
         input=stdin,
         capture_output=True,
         text=True,
@@ -338,7 +341,8 @@ class ApacheKafka(Startable):
         if (self.directory / "data" / "meta.properties").exists():
             return
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(properties)]
-        done = run("kafka.tools.StorageTool", arguments, version=self.version)
+        # A setting may name a class of a plug-in, which the tool looks up too.
+        done = run("kafka.tools.StorageTool", arguments, version=self.version, plugins=self.plugins)
         if done.returncode:
             raise ApacheKafkaError(f"format failed:\n{done.stdout}{done.stderr}")
 
