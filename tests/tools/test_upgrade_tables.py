@@ -83,6 +83,23 @@ def test_tables_of_a_release_replace_those_of_the_one_before(tmp_path: Path) -> 
     ]
 
 
+# -- the command
+
+
+def test_neither_a_release_nor_a_folder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_of:
+        command.main(["4.5"])
+    assert exit_of.value.code == 2
+    assert "'4.5' is neither a release such as 4.5.0 nor a folder" in capsys.readouterr().err
+
+
+def test_folder_without_jars_ends_the_command_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--list", "--from", str(tmp_path), str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"upgrade: {tmp_path} has no jar of kafka-clients\n"
+
+
 # -- releases
 
 

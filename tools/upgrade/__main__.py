@@ -13,16 +13,19 @@ with all that.
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
-from kwire.conformance.apache_kafka import VERSION, ZOOKEEPER_VERSION, libs
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import VERSION, ZOOKEEPER_VERSION, ApacheKafkaError, libs
 from tools import releases
 from tools.upgrade import vectors
 from tools.upgrade.facts import BROKER, Facts
 from tools.upgrade.item import list_text
+from tools.upgrade.jars import JarsError
 from tools.upgrade.matrix import run_matrix
 from tools.upgrade.release import Release, read_release
 from tools.upgrade.schema_files import file_texts, lost_comments, names_of, texts_in, write
@@ -32,6 +35,14 @@ from tools.upgrade.worklist import work_list
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SCHEMAS: Final = Path("codecs/schema")
+EXIT_NOT_RUN: Final = 2
+
+
+def kafka_argument(text: str) -> str:
+    """A release or a folder; raises ArgumentTypeError for anything else."""
+    if Path(text).is_dir() or re.fullmatch(r"\d+\.\d+\.\d+", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a release such as 4.5.0 nor a folder")
 
 
 def jars_of(kafka: str) -> Path:
@@ -86,10 +97,14 @@ def write_all(release: Release, folder: Path, *, with_vectors: bool) -> tuple[li
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if all steps went well, which says nothing about the work list."""
+    """Return 0 if all steps went well, which says nothing about the work list; 2 without jars."""
     options = _parser().parse_args(arguments)
-    folders = jars_of(options.before), jars_of(options.kafka)
-    before, after = map(read_release, folders)
+    try:
+        folders = jars_of(options.before), jars_of(options.kafka)
+        before, after = map(read_release, folders)
+    except (ApacheKafkaError, JarsError, java.JavaMissing) as error:
+        print(f"upgrade: {error}", file=sys.stderr)
+        return EXIT_NOT_RUN
     notes: list[str] = []
     good = True
     if not options.list:
@@ -115,9 +130,16 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kafka", metavar="KAFKA", help="a release, or a folder of its jars")
     parser.add_argument(
-        "--from", dest="before", metavar="KAFKA", default=VERSION, help=f"instead of {VERSION}"
+        "kafka", metavar="KAFKA", type=kafka_argument, help="a release, or a folder of its jars"
+    )
+    parser.add_argument(
+        "--from",
+        dest="before",
+        metavar="KAFKA",
+        type=kafka_argument,
+        default=VERSION,
+        help=f"compare with this one instead of {VERSION}",
     )
     parser.add_argument("--list", action="store_true", help="print the work list, write nothing")
     for name, what in (("matrix", "compare no brokers"), ("vectors", "record no messages")):
