@@ -1,14 +1,20 @@
-"""Tests what `--only` selects, and the report of parts that are lists."""
+"""Tests which oracle is started, what `--only` selects, and the report of parts that are lists."""
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from typing import NoReturn
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.conformance import local
+from kwire.conformance.apache_kafka import VERSION
+from kwire.conformance.command import EXIT_NOT_RUN, run_command
 from kwire.conformance.report import LineState, ListPart, ReportLine, write
 from kwire.conformance.selection import parse
 
@@ -19,6 +25,22 @@ LINES = [
         "topics.create", "A topic <b>", LineState.RED, "  at line 2\n  subject: 1\n  oracle: 2"
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "release"), [(["--oracle-version", "4.3.1"], "4.3.1"), ([], VERSION)]
+)
+def test_oracle_has_the_given_release_or_is_the_reference(
+    arguments: list[str], release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def apache(directory: Path, settings: dict[str, str], *, version: str) -> NoReturn:
+        raise RuntimeError(f"no node of {version}")
+
+    monkeypatch.setattr(local, "apache", apache)
+    monkeypatch.setattr(local, "kwire", lambda *_: nullcontext("localhost:1"))
+    done = CliRunner().invoke(run_command, arguments)
+    assert done.exit_code == EXIT_NOT_RUN
+    assert done.stderr == f"kwire: no node of {release}\n"
 
 
 def test_no_selection_selects_all_parts() -> None:
