@@ -184,8 +184,8 @@ async def test_list_groups_lists_only_groups_of_this_broker(tmp_path: Path) -> N
         await made.until_served(OFFSETS)
         assert [await listed(first), await listed(second)] == [[], ["g"]]
         assert [await described(first), await described(second)] == [(MOVED, ""), (0, "Stable")]
-        deleted = await first.ask(DeleteGroupsRequest(["g"]), 2, DeleteGroupsResponse)
-        assert [each.error_code for each in deleted.results] == [MOVED]
+        deleted = await first.ask(DeleteGroupsRequest(["g"]), 3, DeleteGroupsResponse)
+        assert [(e.error_code, e.error_message) for e in deleted.results] == [(MOVED, None)]
 
 
 async def test_parked_join_gets_not_coordinator_when_the_coordinator_moves(tmp_path: Path) -> None:

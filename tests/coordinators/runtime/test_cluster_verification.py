@@ -148,19 +148,21 @@ async def test_produce_is_retriable_if_the_asked_broker_has_resigned(tmp_path: P
         assert await producer.produce(leader, "t") is ErrorCode.NONE
 
 
-def commit_of(producer: Producer) -> TxnOffsetCommitRequest:
+def commit_of(producer: Producer, topic_id: bytes) -> TxnOffsetCommitRequest:
     partition = TxnOffsetCommitRequestPartition(0, 7, committed_metadata="")
     return TxnOffsetCommitRequest(
         producer.transactional_id,
         "g",
         producer.id,
         producer.epoch,
-        topics=[TxnOffsetCommitRequestTopic("t", partitions=[partition])],
+        topics=[TxnOffsetCommitRequestTopic("t", topic_id, [partition])],
     )
 
 
 async def commit(group_coordinator: Member, producer: Producer, version: int) -> ErrorCode:
-    answer = await group_coordinator.ask(commit_of(producer), version, TxnOffsetCommitResponse)
+    topic_id = group_coordinator.broker.image.topics["t"].id
+    request = commit_of(producer, topic_id)
+    answer = await group_coordinator.ask(request, version, TxnOffsetCommitResponse)
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
@@ -187,13 +189,14 @@ async def test_offsets_commit_in_a_transaction_of_another_broker(
         assert await commit(groups, producer, 3) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_txn_offset_commit_adds_the_groups_partition(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [5, 6])
+async def test_txn_offset_commit_adds_the_groups_partition(tmp_path: Path, version: int) -> None:
     async with cluster(tmp_path, 1, 2) as made:
         made.create(STATE, (1,))
         made.create(OFFSETS, (2,))
         made.create("t", (1,))
         producer = await begun(made)
         groups = await made.until_served(OFFSETS)
-        assert await commit(groups, producer, 5) is ErrorCode.NONE
+        assert await commit(groups, producer, version) is ErrorCode.NONE
         machine = producer.coordinator.broker.coordinators.transactions.runtime.shards[0].machine
         assert machine.transactions["x"].partitions == {OFFSETS: frozenset({0})}
