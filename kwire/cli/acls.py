@@ -114,7 +114,7 @@ def filter_options(command: C) -> C:
     command = click.option("--permission", type=click.Choice(("allow", "deny")), help=words)(
         command
     )
-    command = click.option("--host", metavar="ADDRESS", help="Only rules for this host.")(command)
+    command = click.option("--host", metavar="ADDRESS", help="Only rules with this host.")(command)
     command = _operation_option("Only rules about this operation")(command)
     words = "Only rules for this principal, as User:NAME."
     return _principal_option("-p", "--principal", "principals", words=words)(command)
@@ -237,10 +237,16 @@ def remove_command(
 )
 @_principal_option("--deny-principal", "denied", words="Deny this principal.")
 @click.option(
-    "--allow-host", metavar="ADDRESS", multiple=True, help="Allow only connections from ADDRESS."
+    "--allow-host",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Allow only connections from ADDRESS, which can be a range such as 10.0.0.0/8.",
 )
 @click.option(
-    "--deny-host", metavar="ADDRESS", multiple=True, help="Deny only connections from ADDRESS."
+    "--deny-host",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Deny only connections from ADDRESS, or from a range.",
 )
 @_operation_option("The operation to allow or deny, by default all")
 @click.option(
@@ -269,7 +275,7 @@ def add_command(
       kwire acls add --allow-principal User:alice --producer --topic orders
       kwire acls add --allow-principal User:bob --consumer --topic orders --group reports
       kwire acls add --allow-principal User:ops --operation describe --cluster
-      kwire acls add --deny-principal User:eve --deny-host 10.0.0.7 --topic '*'
+      kwire acls add --deny-principal User:eve --deny-host 10.0.0.0/8 --topic '*'
     """
     from kwire.client.access.acls import create_acls, only
 

@@ -18,6 +18,7 @@ from kwire.cluster.metadata.acls import (
     ResourceType,
 )
 from kwire.cluster.metadata.changes import ChangeAcls
+from kwire.cluster.metadata.features import CIDR_HOSTS
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
@@ -26,9 +27,6 @@ from kwire.security.host_ranges import InvalidRange, is_range, parse_range
 
 UNKNOWN: Final = 0
 """The code for an unknown value in each of Kafka's ACL enums."""
-
-RANGES_SINCE: Final = 32
-"""The level of metadata.version (4.4-IV1) from which hosts can be ranges (KIP-1276)."""
 
 NO_AUTHORIZER_ON_BROKER: Final = "No Authorizer is configured on the broker"
 NO_AUTHORIZER: Final = "No Authorizer is configured."
@@ -104,7 +102,7 @@ def check_new(pattern: ResourcePattern, entry: AccessControlEntry, metadata_vers
         raise Refusal(ErrorCode.INVALID_REQUEST, "Host pattern cannot be null or empty")
     if not is_range(entry.host):
         return
-    if metadata_version < RANGES_SINCE:
+    if metadata_version < CIDR_HOSTS:
         raise Refusal(
             ErrorCode.UNSUPPORTED_VERSION,
             "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.",

@@ -113,21 +113,22 @@ def test_acls_are_listed_added_and_removed(kwire: Kwire, unique: str) -> None:
     assert kwire(*add).stderr == "2 rules added\n"
     assert kwire(*add).stderr == "nothing is changed: 0 rules would be added\n"
     assert {each["state"] for each in listed(kwire, *add)} == {"there"}
-    deny = ["acls", "add", "--deny-principal", eve, "--deny-host", "10.0.0.7"]
+    deny = ["acls", "add", "--deny-principal", eve, "--deny-host", "10.0.0.0/8"]
     assert kwire(*deny, "--topic", unique[:3], "--resource-pattern-type", "prefixed").stderr == (
         "1 rule added\n"
     )
-    denied = rule(unique[:3], eve, "all", pattern="prefixed", host="10.0.0.7", permission="deny")
+    denied = rule(unique[:3], eve, "all", pattern="prefixed", host="10.0.0.0/8", permission="deny")
     found = listed(kwire, "acls", "list", "--topic", unique)
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, [*wanted, denied]))
     literal = ("--resource-pattern-type", "literal")
     assert len(listed(kwire, "acls", "list", "--topic", unique, *literal)) == 2
     assert listed(kwire, "acls", "list", "-p", eve) == [denied]
-    assert listed(kwire, "acls", "list", "--permission", "deny", "--host", "10.0.0.7", "-p", eve)
+    assert listed(kwire, "acls", "list", "--permission", "deny", "--host", "10.0.0.0/8", "-p", eve)
+    assert not listed(kwire, "acls", "list", "--host", "10.0.0.7", "-p", eve)
     shown = kwire("acls", "list", "-p", eve).stdout.splitlines()
     assert [line.split() for line in shown] == [
         ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"],
-        ["topic", unique[:3], "prefixed", eve, "10.0.0.7", "all", "deny"],
+        ["topic", unique[:3], "prefixed", eve, "10.0.0.0/8", "all", "deny"],
     ]
     remove = ["acls", "remove", "--topic", unique]
     assert kwire(*remove, "--dry-run").stderr == "nothing is changed: 2 rules would be removed\n"
@@ -170,7 +171,8 @@ def test_kafka_acls_lists_the_same_rules(
     of_both = ["--allow-principal", who, "--topic", unique]
     producer = [*of_both, "--producer", "--transactional-id", unique]
     consumer = [*of_both, "--consumer", "--group", unique]
-    for words in (producer, consumer):
+    ranged = [*of_both, "--allow-host", "10.0.0.0/8", "--allow-host", "2001:db8::/32"]
+    for words in (producer, consumer, ranged):
         kwire("acls", "add", *words)
         ours = listed(kwire, "acls", "list", "-p", who)
         kwire("acls", "remove", "-p", who, "--yes")

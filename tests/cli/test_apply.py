@@ -42,7 +42,7 @@ users:
   bob: {password: {file: bob.password}, iterations: 8192}
 acls:
 - {principal: User:alice, topic: ord, pattern: prefixed, operations: [read, describe]}
-- {principal: "User:*", cluster: true, operations: describe, host: 10.0.0.1, permission: deny}
+- {principal: "User:*", cluster: true, operations: describe, host: 10.0.0.0/8, permission: deny}
 quotas:
 - {user: alice, client-id: null, producer_byte_rate: 1048576}
 - {ip: 127.0.0.9, connection_creation_rate: 25}

@@ -15,7 +15,7 @@ from kwire.cluster.metadata.acls import (
     ResourceType,
 )
 from kwire.cluster.metadata.changes import SetFeatures
-from kwire.cluster.metadata.features import METADATA_VERSION
+from kwire.cluster.metadata.features import CIDR_HOSTS, METADATA_VERSION
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
@@ -38,7 +38,6 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.requests.context import Context
-from kwire.security.acls import RANGES_SINCE
 from kwire.security.authority import OWN_ZOOKEEPER, STANDARD, ZOOKEEPERS, configured
 from kwire.settings import BrokerConfig, ConfigError
 from tests.inside import RawClient, running_broker
@@ -322,7 +321,7 @@ async def test_range_is_kept_as_given_and_filters_compare_it_as_text(tmp_path: P
     async with running_broker(tmp_path, ACCESS) as broker:
         await broker.membership.create_on_first_use(["t"])
         alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
-        await set_metadata_version(broker, RANGES_SINCE)
+        await set_metadata_version(broker, CIDR_HOSTS)
         assert await create(alice, creation(host="127.1.2.3/8")) == [(0, "")]
         assert await end_of(bob) == (0, 0)
 
@@ -346,7 +345,7 @@ async def test_range_is_kept_as_given_and_filters_compare_it_as_text(tmp_path: P
 async def test_new_range_is_refused_before_metadata_version_32(tmp_path: Path) -> None:
     async with running_broker(tmp_path, ACCESS) as broker:
         alice = await logged_in(broker, "alice")
-        await set_metadata_version(broker, RANGES_SINCE - 1)
+        await set_metadata_version(broker, CIDR_HOSTS - 1)
         made, refused = await create(alice, creation(), creation(host="10.0.0.0/8"))
         assert made == (0, "")
         assert refused[0] == ErrorCode.UNSUPPORTED_VERSION
