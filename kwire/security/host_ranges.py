@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _IPV4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
@@ -63,15 +64,22 @@ def holds(hosts: HostRange, client_host: str) -> bool:
 
     `client_host` is an IPv4 or IPv6 address without a scope.  As in Kafka no range has 0.0.0.0.
     """
+    bits, address = _address_of(client_host)
+    return bits == hosts.bits and hosts.first <= address <= hosts.last
+
+
+@lru_cache(maxsize=1024)  # A decision asks for each range, and a client mostly asks again.
+def _address_of(client_host: str) -> tuple[int, int]:
+    """Return the number of bits and the address of a client; (0, 0) if no range has it."""
     family = socket.AF_INET6 if ":" in client_host else socket.AF_INET
     try:
         packed = socket.inet_pton(family, client_host)
     except OSError:
-        return False
+        return 0, 0
     address = int.from_bytes(packed)
-    if len(packed) * 8 != hosts.bits or (hosts.bits == _IPV4_BITS and not address):
-        return False
-    return hosts.first <= address <= hosts.last
+    if family == socket.AF_INET and not address:
+        return 0, 0
+    return len(packed) * 8, address
 
 
 def _cannot_parse(text: str, why: str = "") -> InvalidRange:
