@@ -10,7 +10,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.requests.guards.base import Access, Proceed, Request, Response, reshaped
 from kwire.settings import ConfigResourceType
 
-Errors = tuple[ErrorCode, str]
+Errors = tuple[ErrorCode, str | None]
 
 _TOPIC: Final = (
     ResourceType.TOPIC,
@@ -36,6 +36,9 @@ RULES: Final = {
 }
 """For each type of config resource: the type of the needed right, the error and the message."""
 
+OF_ONE_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+"""Types of resources whose refused changes have no message, as in Apache Kafka 4.4."""
+
 
 def _denial(access: Access, operation: AclOperation, resource: Request) -> Errors | None:
     """Return the error and message if the sender lacks the right on `resource`, else None.
@@ -47,7 +50,11 @@ def _denial(access: Access, operation: AclOperation, resource: Request) -> Error
         return None  # the handler refuses it
     kind, error, message = rule
     name = CLUSTER_NAME if kind is ResourceType.CLUSTER else resource.resource_name
-    return None if access.may(operation, kind, name) else (error, message)
+    if access.may(operation, kind, name):
+        return None
+    is_change = operation is AclOperation.ALTER_CONFIGS
+    is_silent = is_change and resource.resource_type in OF_ONE_BROKER
+    return error, None if is_silent else message
 
 
 def _allowed_and_denied(

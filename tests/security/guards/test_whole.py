@@ -276,10 +276,12 @@ def test_config_requests_need_the_right_on_each_resource(kind: str, given: str) 
     answer = guard(access(*rights), request, handler)
     left = [(each.resource_type, each.resource_name) for each in handler.asked[0].resources]
     assert left == allowed
+    one_broker = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+    silent = () if kind == "describe" else one_broker  # as in Apache Kafka 4.4
     assert getattr(answer, field) == [
-        result(error, said, kind, name)
-        for kind, name, error, said in RESOURCES
-        if (kind, name) not in allowed
+        result(error, None if each in silent else said, each, name)
+        for each, name, error, said in RESOURCES
+        if (each, name) not in allowed
     ]
 
 
