@@ -1,4 +1,4 @@
-"""A streams group moves to Apache Kafka 4.3.1 and back, with its members."""
+"""A streams group moves to Apache Kafka and back, with its members."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from kwire.codecs.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
 )
+from kwire.codecs.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+from kwire.conformance import topology_keeper
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.conformance.wire.cases.streams_group import (
+    copying,
     counting,
     heartbeat,
     join,
     join_until_assigned,
 )
+from kwire.conformance.wire.cases.streams_group_topology_description_update import update
 from kwire.conformance.wire.stage import SETUP, Stage
 from kwire.testing import BrokerProcess
 from tests.clients.waiting import eventually
@@ -76,4 +83,63 @@ def test_streams_group_moves_from_apache_kafka_to_kwire_and_back(
         again = described(stage, "first", epoch)
         again.topology = by_kwire.topology  # it has no sizes until something is written
         assert again == by_kwire
+        stage.close_connection(SETUP)
+
+
+def answered(stage: Stage, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+    """The first answer of a coordinator that has loaded the group."""
+    answers: list[StreamsGroupHeartbeatResponse] = []
+
+    def ask() -> ErrorCode:
+        answers.append(stage.ask(request))
+        return ErrorCode(answers[-1].error_code)
+
+    eventually(ask, ErrorCode.NONE)
+    return answers[-1]
+
+
+def asks_for_description(stage: Stage, group: str, epoch: int) -> bool:
+    """Whether the first heartbeat at a new coordinator asks for the description."""
+    response = answered(stage, heartbeat(group, "m", epoch, **SAYS_NOTHING))
+    return response.topology_description_required
+
+
+def send_description(stage: Stage, group: str, error: ErrorCode) -> int:
+    """Join, be asked for the description and send it; returns the member's epoch."""
+    response = answered(stage, join(group, "m", copying("gone")))
+    assert response.topology_description_required
+    assert stage.ask(update(group)).error_code == error
+    return response.member_epoch
+
+
+def test_notes_about_descriptions_are_read_by_the_other_broker(
+    apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    """Neither asks for what the other has stored or refused; a restart forgets all else."""
+    root = tmp_path / "apache"
+    given = {**SETTINGS, **topology_keeper.SETTINGS}
+    node = ApacheKafka(root, settings=given, plugins=[topology_keeper.jar()])
+    failed = ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+    groups = {"app-stored": ErrorCode.NONE, "app-refuses": failed, "app-fails": failed}
+    with node:
+        stage = stage_on(node.bootstrap, PREFIX)
+        epochs = {group: send_description(stage, group, error) for group, error in groups.items()}
+        stage.close_connection(SETUP)
+    settings = {"node.id": "1", **SETTINGS, **topology_keeper.OWN_SETTINGS}
+    broker = BrokerProcess(tmp_path / "kwire", settings)
+    broker.settings["log.dirs"] = str(root / "data")
+    broker.start()
+    try:
+        stage = stage_on(broker.bootstrap, PREFIX)
+        asked = {group: asks_for_description(stage, group, epochs[group]) for group in groups}
+        assert asked == {"app-stored": False, "app-refuses": False, "app-fails": True}
+        others = {group.replace("app", "app-kwire"): error for group, error in groups.items()}
+        epochs |= {group: send_description(stage, group, error) for group, error in others.items()}
+        stage.close_connection(SETUP)
+    finally:
+        finish(broker)
+    with node:
+        stage = stage_on(node.bootstrap, PREFIX)
+        asked = {group: asks_for_description(stage, group, epochs[group]) for group in epochs}
+        assert asked == {group: "fails" in group for group in epochs}
         stage.close_connection(SETUP)
