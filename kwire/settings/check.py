@@ -25,6 +25,7 @@ from kwire.settings.definitions.topics import SYNONYMS, broker_defaults, topic_s
 from kwire.settings.error import BrokenRule
 from kwire.settings.groups import check_group_configs
 from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.values import ConfigType
 
 
 def check_new_topic_configs(
@@ -82,6 +83,7 @@ def check_broker(
     plug-ins.
     """
     configs = cluster if name == CLUSTER_DEFAULT else broker
+    _refuse_repeated_items(configs)
     _refuse(
         "Cannot update these configs dynamically",
         [one for one in configs if definition_of(one) and update_mode(one) is _READ_ONLY],
@@ -164,6 +166,24 @@ AS_RETENTION = -2
 
 _OF_LOGS = frozenset(default.name for defaults in SYNONYMS.values() for default in defaults)
 """Broker settings that are defaults of topic configs."""
+
+
+def _refuse_repeated_items(configs: Mapping[str, str]) -> None:
+    """Raise Refusal for a list that names an item twice.
+
+    Kafka drops such items of topics' configs and of settings in a file, but not of these configs.
+    """
+    for name, text in configs.items():
+        definition = definition_of(name)
+        if definition is None or definition.kind is not ConfigType.LIST:
+            continue
+        items = [item.strip() for item in text.split(",")]
+        if len(set(items)) < len(items):
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"Configuration '{definition.name}' values must not be duplicated.",
+            )
+
 
 _READ_ONLY = UpdateMode.READ_ONLY
 _NEEDS_RESTART = frozenset({"listeners", "listener.security.protocol.map"})

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 opens and continues logs of kwire, and kwire those of Apache Kafka."""
+"""Apache Kafka opens and continues logs of kwire, and kwire those of Apache Kafka."""
 
 from __future__ import annotations
 

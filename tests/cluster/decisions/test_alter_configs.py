@@ -259,6 +259,26 @@ async def test_dynamic_producer_configs_take_effect_in_logs(open_admin: OpenAdmi
             "equal to 1",
         ),
         (
+            "",
+            ("log.cleanup.policy", SET, "delete, delete"),
+            "Configuration 'log.cleanup.policy' values must not be duplicated.",
+        ),
+        (
+            "",
+            ("log.cleanup.policy", SET, ","),
+            "Configuration 'log.cleanup.policy' values must not be duplicated.",
+        ),
+        (
+            "1",
+            ("ssl.cipher.suites", SET, "a,a"),
+            "Configuration 'ssl.cipher.suites' values must not be duplicated.",
+        ),
+        (
+            "1",
+            ("listener.name.in.ssl.enabled.protocols", SET, "TLSv1.2,TLSv1.2"),
+            "Configuration 'ssl.enabled.protocols' values must not be duplicated.",
+        ),
+        (
             "1",
             ("listeners", SET, "PLAINTEXT://:9092"),
             "This broker changes its listeners by a restart only: [listeners]",
@@ -312,8 +332,7 @@ async def test_group_configs_outside_the_bounds_are_refused(open_admin: OpenAdmi
         for edit, message in (
             (
                 ("consumer.session.timeout.ms", SET, "1"),
-                "consumer.session.timeout.ms must be greater than or equal to "
-                "group.consumer.min.session.timeout.ms",
+                "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
             ),
             (("foo", SET, "1"), "Unknown group config name: foo"),
         ):

@@ -200,6 +200,7 @@ def check_values(asking: Asking) -> None:
     """Check which values `cordoned.log.dirs` can have."""
     one, two = asking.one, asking.two
     refused = {
+        f"{one},{one}": f"Configuration '{CORDONED}' values must not be duplicated.",
         f"{one},": f"Configuration '{CORDONED}' values must not be empty.",
         f"*,{one}": NOT_ALONE,
         f"{one},*": NOT_ALONE,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.apache_kafka import TOOLS_VERSION, VERSION, ApacheKafka
+from kwire.conformance.pytest_apache import libs_or_skip
 from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
 from tests.log.interchange.observed import Seen, observe
 
@@ -23,25 +24,34 @@ def rounds() -> int:
     return int(os.environ.get(ROUNDS_VARIABLE, "2"))
 
 
+VERSIONS = (VERSION, pytest.param(TOOLS_VERSION, marks=pytest.mark.long))
+"""The reference, and the release before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """Directories (the whole node's, with `data` below) and the broker's answers about the data."""
 
+    version: str
     stopped: Path
     killed: Path
     seen: Seen
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=VERSIONS)
 def by_apache(
-    apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, rounds: int
+    apache_kafka_libs: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    rounds: int,
+    request: pytest.FixtureRequest,
 ) -> Written:
-    """Written by Apache Kafka 4.3.1 in KRaft mode, over two leader epochs.
+    """Written by Apache Kafka in KRaft mode, over two leader epochs.
 
     `killed` is copied while the process is held by SIGSTOP: that is what kill -9 leaves behind.
     """
     root = tmp_path_factory.mktemp("interchange")
-    node = ApacheKafka(root / "apache", settings=SETTINGS)
+    libs_or_skip(request.param)
+    node = ApacheKafka(root / "apache", settings=SETTINGS, version=request.param)
     with node:
         filling = Filling(node.bootstrap, rounds)
         filling.create_topics()
@@ -53,4 +63,4 @@ def by_apache(
         os.kill(node.pid, signal.SIGSTOP)
         killed = Path(shutil.copytree(node.directory, root / "killed"))
         os.kill(node.pid, signal.SIGCONT)
-    return Written(node.directory, killed, seen)
+    return Written(node.version, node.directory, killed, seen)

@@ -1,4 +1,4 @@
-"""kwire takes over a data directory of Apache Kafka 4.3.1 without loss or change.
+"""kwire takes over a data directory of Apache Kafka without loss or change.
 
 KWIRE_INTERCHANGE_ROUNDS sets the amount of data.
 """
@@ -69,7 +69,7 @@ def test_node_continues_its_directory_after_kwire(
         seen = observe(broker.bootstrap)
     finally:
         finish(broker)
-    node = ApacheKafka(root, settings=SETTINGS, log_level="INFO")
+    node = ApacheKafka(root, settings=SETTINGS, log_level="INFO", version=by_apache.version)
     before = node.log_file.stat().st_size
     with node:
         found = observe(node.bootstrap)

@@ -20,6 +20,7 @@ from kwire.log.inspection.inspection import partition_folders
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange import zookeeper_mode
+from tests.log.interchange.conftest import VERSIONS
 from tests.log.interchange.filling import INTERNAL_TOPICS, SETTINGS, Filling, wait_until_cleaned
 from tests.log.interchange.observed import Seen, differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
@@ -76,11 +77,13 @@ def test_zookeeper_mode_serves_kwires_directory_unchanged(
     assert differences(by_kwire.seen, found) == []
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_kraft_mode_serves_kwires_partitions(
-    by_kwire: Ours, ours: Path, apache_kafka_libs: Path, tmp_path: Path
+    version: str, by_kwire: Ours, ours: Path, apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
     """Apache Kafka creates the topics in its metadata log first, so they have its ids."""
-    node = ApacheKafka(tmp_path / "apache", settings=SETTINGS, log_level="INFO")
+    libs_or_skip(version)
+    node = ApacheKafka(tmp_path / "apache", settings=SETTINGS, log_level="INFO", version=version)
     with node:
         Filling(node.bootstrap, 0).create_topics(INTERNAL_TOPICS)
     put_in_place(ours, node.directory / "data")

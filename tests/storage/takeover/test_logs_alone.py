@@ -11,6 +11,7 @@ import pytest
 
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.changes import CreateTopic, SetConfigs
+from kwire.cluster.metadata.features import LEVELS_WITHOUT_ELR
 from kwire.cluster.metadata.image import (
     FIRST_PRODUCER_ID,
     TOPIC_RESOURCE,
@@ -84,6 +85,7 @@ async def test_topics_of_a_new_broker_are_taken_from_the_logs(
     image = await image_in(tmp_path)
     assert image.topics.keys() == {"t", "old", "cleaned", "__consumer_offsets"}
     assert image.topics["t"] == TopicImage("t", FIRST, (led(5), led(7), led(0)))
+    assert image.features.asked == LEVELS_WITHOUT_ELR, "levels are stored in new metadata"
     assert "topic t, with 3 partitions" in caplog.text
     assert "gap is left alone: it lacks some of its partitions" in caplog.text
     assert "mixed is left alone: it lacks some of its partitions" in caplog.text
