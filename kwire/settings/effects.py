@@ -39,7 +39,6 @@ ACTS: Final = Effect()
 
 # Not served yet.
 CLUSTER: Final = not_served("more than one broker")
-DEAD_LETTERS: Final = not_served("dead-letter queues of share groups (KIP-1191)")
 METRICS: Final = not_served("metrics")
 PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")

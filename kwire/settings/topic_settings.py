@@ -15,7 +15,7 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.definitions.log import LogSettings
-from kwire.settings.effects import DEAD_LETTERS, TIERED_STORAGE
+from kwire.settings.effects import TIERED_STORAGE
 from kwire.settings.validators import (
     at_least,
     throttled_replicas,
@@ -54,7 +54,6 @@ class TopicSettings(Settings):
     errors_deadletterqueue_group_enable = boolean(
         False,
         MEDIUM,
-        effect=DEAD_LETTERS,
         doc="Whether share groups may use the topic as their dead-letter queue.",
     )
     file_delete_delay_ms: int = _same("log.segment.delete.delay.ms")

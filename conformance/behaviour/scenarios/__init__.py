@@ -5,6 +5,7 @@ from __future__ import annotations
 from kwire.conformance.behaviour.scenario import Scenario
 from kwire.conformance.behaviour.scenarios import (
     configs,
+    dead_letters,
     fetching,
     framing,
     groups,
@@ -25,4 +26,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *groups.scenario,
     *offsets_topic.scenario,
     *transactions.scenario,
+    *dead_letters.scenario,
 )

@@ -32,6 +32,7 @@ class Role(Enum):
     VERIFICATION = "transaction verification"
     TELEMETRY = "what clients pushed"
     SHARE_STATE = "states of share partitions"
+    DEAD_LETTERS = "dead letters of share groups"
 
 
 _CLIENT_IDS = {
@@ -40,6 +41,7 @@ _CLIENT_IDS = {
     Role.TXN_MARKERS: "broker-{id}-txn-marker-sender",
     Role.VERIFICATION: "AddPartitionsManager",
     Role.SHARE_STATE: "broker-{id}-share-states",
+    Role.DEAD_LETTERS: "broker-{id}-dead-letters",
     Role.TELEMETRY: "broker-{id}-telemetry",
 }
 """Client ids of roles; that of the other roles is this broker's id.  kwire.testing.hooks.faults

@@ -23,6 +23,8 @@ class DeliveryState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    """It is being written to the group's dead-letter topic, and archived afterwards."""
     ARCHIVED = 4
 
 

@@ -5,6 +5,7 @@ state         meaning of the state of a record
 AVAILABLE     no member has it: it was not delivered yet, or was released
 ACQUIRED      a member has it, until its acquisition lock ends
 ACKNOWLEDGED  a member has processed it (terminal)
+ARCHIVING     it was rejected or delivered too often, and is written to the dead-letter topic
 ARCHIVED      it is never delivered again (terminal): it was rejected or delivered too often, or
               the offset holds no record
 """

@@ -7,6 +7,10 @@ Changes take two steps, because they have to be written to the share coordinator
    so that no member can acquire them, and its `batches` are what the caller has to write.
 2. `settle` applies the transition after the write, or undoes it if the write failed.
 
+In a group with a dead-letter topic (KIP-1191), a record that a member rejects or that reaches the
+delivery limit takes two transitions.  The first makes it ARCHIVING; its `dead_letters` are what the
+caller then writes to the topic.  Afterwards `archive` returns the second.
+
 The start offset rises over records in a terminal state.  Acquisitions are not written: after a
 restart the acquired records are available again.
 """
@@ -21,6 +25,7 @@ from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share.batches import DeliveryState, StateBatch
+from kwire.coordinators.share.dead_letters import Cause, DeadLetters
 from kwire.coordinators.share.in_flight import (
     NO_LOCK,
     NOBODY,
@@ -78,6 +83,7 @@ class ShareLimits:
     max_deliveries: int = 5
     lock_ms: int = 30_000
     may_renew: bool = True
+    has_dead_letter_topic: bool = False
 
     @property
     def suspected_from(self) -> int:
@@ -113,6 +119,8 @@ class RunChange(NamedTuple):
     first: int
     last: int
     delivery: Delivery
+    cause: Cause = Cause.EXHAUSTED
+    """Why it becomes ARCHIVING, if it does."""
 
 
 @dataclass(slots=True)
@@ -128,6 +136,15 @@ class Transition:
             StateBatch(change.first, change.last, change.delivery.times, change.delivery.state)
             for change in self.changes
             if change.delivery.state is not DeliveryState.ACQUIRED
+        ]
+
+    @property
+    def dead_letters(self) -> list[DeadLetters]:
+        """The records to write to the dead-letter topic once the transition is applied."""
+        return [
+            DeadLetters(change.first, change.last, change.delivery.times, change.cause)
+            for change in self.changes
+            if change.delivery.state is DeliveryState.ARCHIVING
         ]
 
 
@@ -280,8 +297,10 @@ class SharePartition:
                     for run in self._runs.within(max(first, self._runs.start), last):
                         self._check_held(run, member_id)
                         delivery = _after(run.delivery, AcknowledgeType(kind), now_ms, limits)
+                        rejected = kind == AcknowledgeType.REJECT
+                        cause = Cause.REJECTED if rejected else Cause.EXHAUSTED
                         run.is_changing = True
-                        transition.changes.append(RunChange(run.first, run.last, delivery))
+                        transition.changes.append(RunChange(run.first, run.last, delivery, cause))
         except AcknowledgementRefused:
             self.settle(transition, succeeded=False)
             raise
@@ -341,6 +360,16 @@ class SharePartition:
                 transition.changes.append(RunChange(run.first, run.last, delivery))
         return transition
 
+    def archive(self, letters: DeadLetters) -> Transition:
+        """Return the transition that ends the delivery of records in the dead-letter topic.
+
+        It names all of them, even those before the start offset, which are not in flight any more.
+        """
+        for run in self._runs.within(letters.first, letters.last):
+            run.is_changing = True
+        delivery = Delivery(DeliveryState.ARCHIVED, letters.delivery_count)
+        return Transition([RunChange(letters.first, letters.last, delivery)])
+
     def settle(self, transition: Transition, *, succeeded: bool) -> None:
         """Applies a transition that was written, or undoes it if the write failed."""
         for change in transition.changes:
@@ -377,16 +406,22 @@ def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: Share
                     "Renewing acquisition locks is not enabled for the group.",
                 )
             return delivery._replace(lock_ends_ms=now_ms + limits.lock_ms)
-        # REJECT, and GAP: the offset has no record that could be delivered again.
-        case _:
+        case AcknowledgeType.REJECT:
+            return Delivery(_given_up(limits), delivery.times)
+        case AcknowledgeType.GAP:  # There is no record that could be delivered again.
             return Delivery(DeliveryState.ARCHIVED, delivery.times)
 
 
 def _given_back(delivery: Delivery, limits: ShareLimits) -> Delivery:
-    """The state of a released record: AVAILABLE, or ARCHIVED at the delivery limit."""
+    """The state of a released record: AVAILABLE, or given up at the delivery limit."""
     again = delivery.times < limits.max_deliveries
-    state = DeliveryState.AVAILABLE if again else DeliveryState.ARCHIVED
+    state = DeliveryState.AVAILABLE if again else _given_up(limits)
     return Delivery(state, delivery.times, NOBODY, NO_LOCK)
+
+
+def _given_up(limits: ShareLimits) -> DeliveryState:
+    """The state of a record that is not delivered again."""
+    return DeliveryState.ARCHIVING if limits.has_dead_letter_topic else DeliveryState.ARCHIVED
 
 
 def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:

@@ -6,6 +6,8 @@ Imported with the first request of a share group's member.  Reading order:
     states           requests to share coordinators, with retries
     remote_states    the same requests to other brokers
     state_requests   handles a client's request to the share coordinator, partition by partition
+    dead_letter_topics, dead_letter_batches, dead_letter_search, dead_letter_queue
+                     what groups give up goes to their dead-letter topics, each record once
     led              one share partition that is led here
     manager          all share partitions that are led here, and their members' sessions
     acknowledging    handles acknowledgements in ShareAcknowledge and ShareFetch

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kwire.broker.timers import Timer, Timers
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise
-from kwire.coordinators.share.batches import NO_OFFSET, TERMINAL
+from kwire.coordinators.share.batches import NO_OFFSET, TERMINAL, DeliveryState
+from kwire.coordinators.share.dead_letters import DeadLetters, resumed
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.partition import AcknowledgedBatch, SharePartition, Transition
 from kwire.coordinators.share.records import ShareKey
@@ -20,6 +21,7 @@ from kwire.storage.partitions.partition import FetchWaiter, Partition
 
 if TYPE_CHECKING:
     from kwire.coordinators.runtime.share import Reply
+    from kwire.coordinators.share_partitions.dead_letter_queue import DeadLetterQueue
     from kwire.coordinators.share_partitions.states import ShareStates
 
 RETRY_MS = 1_000
@@ -106,11 +108,13 @@ class LedPartition:
         timers: Timers,
         now_ms: int,
         forget: Callable[[], None],
+        dead_letters: DeadLetterQueue,
+        idle: Callable[[], None],
     ) -> None:
         """`state` is the share coordinator's; `leadership` must be valid at this time.
 
         `settings` returns the group's present settings.  `forget` removes this object from its
-        manager.
+        manager.  `idle` is called when all dead letters are written.
         """
         self.key = key
         self.partition = partition = leadership.partition
@@ -123,6 +127,12 @@ class LedPartition:
         self._timers = timers
         self._timer: Timer | None = None
         self._forget = forget
+        self._dead_letters = dead_letters
+        self._idle = idle
+        self._letters = 0
+        """Number of entries for the dead-letter topic whose records are not archived yet."""
+        self._completing = 0
+        """Number of records whose terminal state is being written."""
         self.is_stopped = False
 
     @property
@@ -134,6 +144,11 @@ class LedPartition:
     def now_ms(self) -> int:
         """Time of the broker's timers in ms; acquisition locks use it."""
         return int(self._timers.now_ms())
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether records wait to be written to the dead-letter topic and archived."""
+        return self._letters > 0
 
     # -- operations of members
 
@@ -198,27 +213,34 @@ class LedPartition:
         A transition without a change of state (a renewed lock) is applied at once.
         """
         batches = transition.batches
+        self._letters += len(transition.dead_letters)
         if not batches:
             self._settle(transition, ErrorCode.NONE, done)
             return
+        start = self.records.start_offset
         completed = sum(
-            batch.last - batch.first + 1 for batch in batches if batch.state in TERMINAL
+            max(0, batch.last - max(batch.first, start) + 1)
+            for batch in batches
+            if batch.state in TERMINAL
         )
+        self._completing += completed
         written = ShareStateWrite(
             self.records.state_epoch,
             self._led_in.leader_epoch,
-            self.records.start_offset,
-            self.records.delivery_complete_count + completed,
+            start,
+            self.records.delivery_complete_count + self._completing,
             batches,
         )
+
+        def answered(answer: ShareStateAnswer) -> None:
+            self._completing -= completed
+            self._settle(transition, client_error_of(answer.error), done)
+
         reply: Reply = self._states.write(self.key, written)
         if isinstance(reply, Promise):
-            reply.when_resolved(lambda answer: self._answered(transition, answer, done))
+            reply.when_resolved(answered)
         else:
-            self._answered(transition, reply, done)
-
-    def _answered(self, transition: Transition, answer: ShareStateAnswer, done: Done) -> None:
-        self._settle(transition, client_error_of(answer.error), done)
+            answered(reply)
 
     def _settle(self, transition: Transition, error: ErrorCode, done: Done) -> None:
         """Applies a transition, or takes it back after an error; then calls `done`.
@@ -237,3 +259,54 @@ class LedPartition:
         done(error)
         for waiter in tuple(self.waiters):
             waiter.data_arrived(ANY_BYTES)
+        for letters in transition.dead_letters:
+            if error is ErrorCode.NONE:
+                self._send(letters)
+            else:
+                self._letters -= 1
+
+    # -- the dead-letter topic
+
+    def resume(self, state: ShareState) -> None:
+        """Write the dead letters of `state` that an earlier leader may have left.
+
+        They may be written already.
+        """
+        limit = self._settings().limits.max_deliveries
+        for batch in state.batches:
+            if batch.state == DeliveryState.ARCHIVING:
+                self._letters += 1
+                self._send(
+                    resumed(batch.first, batch.last, batch.delivery_count, limit),
+                    may_be_written=True,
+                )
+
+    def _send(self, letters: DeadLetters, *, may_be_written: bool = False) -> None:
+        self._dead_letters.send(
+            self.key.group_id,
+            self.partition,
+            letters,
+            may_be_written=may_be_written,
+            is_wanted=lambda: self.is_current,
+            done=lambda: self._archive(letters),
+        )
+
+    def _archive(self, letters: DeadLetters) -> None:
+        """Archive records whose dead letters are written, or cannot be written.
+
+        If this broker does not lead the share partition any more, the next leader does it.
+        """
+
+        def archived(error: ErrorCode) -> None:
+            """Try again later if the write failed."""
+            if self.is_stopped:
+                return
+            if error is not ErrorCode.NONE:
+                self._timers.after(RETRY_MS, lambda: self._archive(letters))
+                return
+            self._letters -= 1
+            if not self.has_dead_letters:
+                self._idle()
+
+        if not self.is_stopped and self.is_current:
+            self._write(self.records.archive(letters), archived)

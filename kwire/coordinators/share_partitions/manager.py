@@ -15,6 +15,7 @@ from kwire.coordinators.share.session import (
     ShareSessions,
     TopicIdPartition,
 )
+from kwire.coordinators.share_partitions.dead_letter_queue import DeadLetterQueue
 from kwire.coordinators.share_partitions.led import (
     ANY_BYTES,
     Leadership,
@@ -59,6 +60,7 @@ class ShareManager:
         self.states = ShareStates(node, membership, coordinator)
         self.settings = ShareSettingsCache(node.settings, node.metadata)
         self.sessions = ShareSessions()
+        self._dead_letters = DeadLetterQueue(node, membership, self.settings)
         self._led: dict[ShareKey, LedPartition] = {}
         self._openings: dict[ShareKey, Opening] = {}
 
@@ -125,9 +127,11 @@ class ShareManager:
             self._node.timers,
             self._node.now_ms(),
             lambda: self._forget(key, led),
+            self._dead_letters,
+            lambda: self._drop_unread(key.group_id),
         )
-        if not self.sessions.of_group(key.group_id):
-            self._drop(led)  # all members of the group left while the state was read
+        led.resume(answer.state)
+        self._drop_unread(key.group_id)  # all its members may have left while the state was read
         opening.end(led)
 
     def error_for_missing(self, place: TopicIdPartition) -> ErrorCode:
@@ -164,12 +168,20 @@ class ShareManager:
     def disconnected(self, member: MemberKey, session: ShareSession) -> None:
         """Ends the session of a connection that closed, if it is still the member's session.
 
-        If the group has no session left on this broker, its share partitions are dropped: their
-        state is stored by the share coordinator.
+        If the group has no session left on this broker, its share partitions are dropped.
         """
         if self.sessions.is_current(member, session):
             self.sessions.end(member)
             self.release(member, session)
-        if not self.sessions.of_group(member[0]):
-            for led in [led for led in self._led.values() if led.key.group_id == member[0]]:
-                self._drop(led)
+        self._drop_unread(member[0])
+
+    def _drop_unread(self, group_id: str) -> None:
+        """Drop the share partitions of a group without sessions here.
+
+        Their state is stored by the share coordinator.  One with dead letters is kept until they
+        are written.
+        """
+        if not self.sessions.of_group(group_id):
+            for led in [led for led in self._led.values() if led.key.group_id == group_id]:
+                if not (led.has_dead_letters and led.is_current):
+                    self._drop(led)

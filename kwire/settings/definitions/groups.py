@@ -23,7 +23,6 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.effects import (
-    DEAD_LETTERS,
     JAVA,
     NO_BUFFERS,
     NO_LINGER,
@@ -316,7 +315,6 @@ class ShareGroupConfigs(Settings):
     errors_deadletterqueue_copy_record_enable = boolean(
         False,
         MEDIUM,
-        effect=DEAD_LETTERS,
         doc="Whether a record in the dead-letter queue has the key and the value of the record "
         "that the share group gave up.",
     )
@@ -324,7 +322,6 @@ class ShareGroupConfigs(Settings):
         "",
         MEDIUM,
         dead_letter_topic,
-        effect=DEAD_LETTERS,
         doc="The topic that records go to when a share group rejects them or gives them up; empty "
         "means none.",
     )

@@ -25,7 +25,6 @@ from kwire.settings.definition import (
 )
 from kwire.settings.effects import (
     CLUSTER,
-    DEAD_LETTERS,
     JAVA,
     KEYS_ARE_A_SET,
     NO_PURGING,
@@ -88,10 +87,18 @@ class LogSettings(Settings):
     delete_records_purgatory_purge_interval_requests = integer(1, MEDIUM, effect=NO_PURGING)
     delete_topic_enable = boolean(True, HIGH, doc="Whether topics can be deleted.")
     errors_deadletterqueue_auto_create_topics_enable = boolean(
-        False, MEDIUM, mode=CLUSTER_WIDE, effect=DEAD_LETTERS
+        False,
+        MEDIUM,
+        mode=CLUSTER_WIDE,
+        doc="Whether the broker creates the dead-letter queue of a share group if it does not "
+        "exist.",
     )
     errors_deadletterqueue_topic_name_prefix = string(
-        "dlq.", MEDIUM, mode=CLUSTER_WIDE, effect=DEAD_LETTERS
+        "dlq.",
+        MEDIUM,
+        mode=CLUSTER_WIDE,
+        doc="How the name of a dead-letter queue must begin. Share groups write nothing to a topic "
+        "with another name.",
     )
     fetch_max_bytes = integer(
         57_671_680, MEDIUM, at_least(1024), doc="The largest size of a Fetch response, in bytes."

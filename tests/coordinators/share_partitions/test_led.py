@@ -12,11 +12,13 @@ from kwire.broker.timers import Timers
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.share import Reply
-from kwire.coordinators.share.batches import DeliveryState
+from kwire.coordinators.share.batches import DeliveryState, StateBatch
+from kwire.coordinators.share.dead_letters import Cause, DeadLetters
 from kwire.coordinators.share.machine import DONE, ShareStateAnswer
 from kwire.coordinators.share.partition import AcknowledgedBatch, ShareLimits
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.state import ShareState, ShareStateWrite
+from kwire.coordinators.share_partitions.dead_letter_queue import DeadLetterQueue
 from kwire.coordinators.share_partitions.led import (
     RETRY_MS,
     Leadership,
@@ -74,8 +76,11 @@ class Waiter:
 class Reading:
     """One led partition, with a member that has its ten records, and a waiter."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ShareLimits | None = None) -> None:
         Clock.time_ms = 0.0
+        self.limits = limits or SETTINGS.limits
+        self.letters: list[tuple[DeadLetters, bool, Callable[[], bool], Callable[[], None]]] = []
+        self.idle = 0
         self.clock, self.coordinator, self.waiter = Clock(), Coordinator(), Waiter()
         self.forgotten = 0
         self.partition: Any = SimpleNamespace(
@@ -85,11 +90,13 @@ class Reading:
             KEY,
             Leadership(cast("Partition", self.partition), self.partition.leader_epoch),
             ShareState(0, 1),
-            lambda: SETTINGS,
+            lambda: ShareDeliverySettings(self.limits, "earliest", committed_only=False),
             cast("ShareStates", self.coordinator),
             self.clock,
             0,
             self._forget,
+            cast("DeadLetterQueue", self),
+            self._became_idle,
         )
         self.led.waiters.add(cast("Any", self.waiter))
         self.acquire("m")
@@ -97,9 +104,26 @@ class Reading:
     def _forget(self) -> None:
         self.forgotten += 1
 
+    def _became_idle(self) -> None:
+        self.idle += 1
+
+    def send(
+        self,
+        group_id: str,
+        partition: object,
+        letters: DeadLetters,
+        *,
+        may_be_written: bool,
+        is_wanted: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> None:
+        """Takes the place of a DeadLetterQueue."""
+        assert (group_id, partition) == (KEY.group_id, self.partition)
+        self.letters.append((letters, may_be_written, is_wanted, done))
+
     def acquire(self, member_id: str) -> list[tuple[int, int, int]]:
         acquired = self.led.records.acquire(
-            member_id, [(0, 9)], 10, 10, self.led.now_ms, SETTINGS.limits
+            member_id, [(0, 9)], 10, 10, self.led.now_ms, self.limits
         )
         self.led.watch_locks()
         return [(each.first, each.last, each.delivery_count) for each in acquired]
@@ -222,6 +246,130 @@ def test_stop_before_an_answer_sets_no_timer(reading: Reading) -> None:
     arrive()
     reading.clock.move_to(10 * LOCK_MS)
     assert len(reading.coordinator.written) == 1
+
+
+# -- dead letters
+
+
+DEAD_LETTERS = ShareLimits(lock_ms=LOCK_MS, max_deliveries=2, has_dead_letter_topic=True)
+
+
+@pytest.fixture
+def giving_up() -> Reading:
+    return Reading(DEAD_LETTERS)
+
+
+def states(reading: Reading) -> list[tuple[int, int, str]]:
+    """First and last offset and state of each batch written, in order."""
+    return [
+        (batch.first, batch.last, DeliveryState(batch.state).name)
+        for written in reading.coordinator.written
+        for batch in written.batches
+    ]
+
+
+def reject(reading: Reading, *batch: int) -> list[ErrorCode]:
+    """Reject records; return the answers that came at once."""
+    told: list[ErrorCode] = []
+    first, last = batch
+    reading.led.acknowledge("m", [AcknowledgedBatch(first, last, [3])], told.append)
+    return told
+
+
+def test_rejected_records_are_archived_once_their_dead_letters_are_written(
+    giving_up: Reading,
+) -> None:
+    assert reject(giving_up, 0, 3) == [ErrorCode.NONE], "the answer does not wait for the topic"
+    [(letters, may_be_written, is_wanted, done)] = giving_up.letters
+    assert (letters, may_be_written) == (DeadLetters(0, 3, 1, Cause.REJECTED), False)
+    assert is_wanted()
+    assert states(giving_up) == [(0, 3, "ARCHIVING")]
+    assert giving_up.led.records.start_offset == 0
+    assert giving_up.coordinator.written[0].delivery_complete_count == 0
+    assert (giving_up.led.has_dead_letters, giving_up.idle) == (True, 0)
+    done()
+    assert states(giving_up) == [(0, 3, "ARCHIVING"), (0, 3, "ARCHIVED")]
+    assert giving_up.led.records.start_offset == 4
+    assert giving_up.coordinator.written[1].delivery_complete_count == 4
+    assert (giving_up.led.has_dead_letters, giving_up.idle) == (False, 1)
+
+
+def test_records_at_the_delivery_limit_get_dead_letters(giving_up: Reading) -> None:
+    giving_up.clock.move_to(LOCK_MS)
+    assert giving_up.letters == []
+    assert giving_up.acquire("m") == [(0, 9, 2)]
+    giving_up.clock.move_to(2 * LOCK_MS)
+    assert [letters for letters, *_ in giving_up.letters] == [DeadLetters(0, 9, 2, Cause.EXHAUSTED)]
+
+
+def test_failed_write_of_a_rejection_writes_no_dead_letter(giving_up: Reading) -> None:
+    giving_up.coordinator.answers = [away()]
+    assert reject(giving_up, 0, 3) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert giving_up.letters == []
+    assert not giving_up.led.has_dead_letters
+
+
+def test_failed_write_after_a_dead_letter_is_repeated(giving_up: Reading) -> None:
+    reject(giving_up, 0, 3)
+    giving_up.coordinator.answers = [away(), away()]
+    giving_up.letters[0][3]()
+    assert giving_up.idle == 0
+    giving_up.clock.move_to(RETRY_MS)
+    giving_up.clock.move_to(2 * RETRY_MS)
+    assert states(giving_up) == [(0, 3, "ARCHIVING"), *[(0, 3, "ARCHIVED")] * 3]
+    assert (giving_up.led.has_dead_letters, giving_up.idle) == (False, 1)
+    assert len(giving_up.letters) == 1, "the dead letter is written once"
+
+
+def test_later_leader_archives_what_an_earlier_one_has_written(giving_up: Reading) -> None:
+    reject(giving_up, 0, 3)
+    giving_up.partition.led_since_epoch = 5
+    assert not giving_up.letters[0][2]()
+    giving_up.letters[0][3]()
+    assert states(giving_up) == [(0, 3, "ARCHIVING")]
+
+
+def test_stopped_share_partition_archives_nothing(giving_up: Reading) -> None:
+    reject(giving_up, 0, 3)
+    giving_up.led.stop()
+    giving_up.letters[0][3]()
+    assert states(giving_up) == [(0, 3, "ARCHIVING")]
+
+
+def test_new_leader_resumes_the_dead_letters_in_the_share_state(giving_up: Reading) -> None:
+    archiving = DeliveryState.ARCHIVING
+    batches = (
+        StateBatch(0, 1, 1, archiving),
+        StateBatch(2, 2, 2, archiving),
+        StateBatch(3, 3, 2, DeliveryState.ARCHIVED),
+    )
+    giving_up.led.resume(ShareState(0, 1, start_offset=0, batches=batches))
+    assert [each[:2] for each in giving_up.letters] == [
+        (DeadLetters(0, 1, 1, Cause.REJECTED), True),
+        (DeadLetters(2, 2, 2, Cause.EXHAUSTED), True),
+    ]
+
+
+def test_count_of_complete_records_includes_those_being_written(giving_up: Reading) -> None:
+    for first in (0, 4):
+        reject(giving_up, first, first + 1)
+    waiting = [delayed(DONE), delayed(DONE)]
+    giving_up.coordinator.answers = [reply for reply, _ in waiting]
+    for *_, done in giving_up.letters:
+        done()
+    assert [each.delivery_complete_count for each in giving_up.coordinator.written] == [0, 0, 2, 4]
+    for _, arrive in waiting:
+        arrive()
+    assert giving_up.led.records.delivery_complete_count == 2, "of those after the start offset"
+
+
+def test_deleted_records_are_archived_but_not_counted(giving_up: Reading) -> None:
+    reject(giving_up, 0, 3)
+    giving_up.led.records.raise_start_to(2)
+    giving_up.letters[0][3]()
+    assert states(giving_up)[1:] == [(0, 3, "ARCHIVED")]
+    assert giving_up.coordinator.written[1].delivery_complete_count == 2
+    assert giving_up.led.records.start_offset == 4
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 import trio
 
+from kwire.cluster.metadata.features import SHARE_VERSION, FinalizedFeatures
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import write_share_group_state
 from kwire.codecs.messages.read_share_group_state import (
@@ -36,6 +37,7 @@ class Led:
     """A share partition that counts what it is asked."""
 
     is_current = True
+    has_dead_letters = False
 
     def __init__(self, key: ShareKey, partition: object) -> None:
         self.key = key
@@ -92,6 +94,25 @@ def test_share_partitions_of_a_group_are_dropped_with_its_last_session() -> None
     assert (managed.led["a"].released, managed.led["a"].is_stopped) == (["m", "n"], True)
     assert list(managed.manager._led) == [managed.led["b"].key]
     assert (managed.led["b"].released, managed.led["b"].is_stopped) == ([], False)
+
+
+def test_share_partition_with_dead_letters_is_dropped_once_they_are_written() -> None:
+    managed = Managed()
+    session = managed.begin("a", "m")
+    managed.led["a"].has_dead_letters = True
+    managed.manager.disconnected(("a", "m"), session)
+    assert not managed.led["a"].is_stopped
+    managed.led["a"].has_dead_letters = False
+    managed.manager._drop_unread("a")
+    assert managed.led["a"].is_stopped
+
+
+def test_share_partition_led_elsewhere_is_dropped_with_its_dead_letters() -> None:
+    managed = Managed()
+    session = managed.begin("a", "m")
+    managed.led["a"].has_dead_letters, managed.led["a"].is_current = True, False
+    managed.manager.disconnected(("a", "m"), session)
+    assert managed.led["a"].is_stopped
 
 
 def test_end_of_an_earlier_connection_releases_nothing() -> None:
@@ -181,7 +202,9 @@ def test_delivery_settings_are_made_again_only_when_a_setting_has_changed() -> N
     overrides = {"share.record.lock.duration.ms": "20000"}
     node: Any = SimpleNamespace(config=BrokerConfig({"node.id": "1"}))
     of_groups = {(ConfigResourceType.GROUP, "g"): overrides}
-    metadata: Any = SimpleNamespace(image=SimpleNamespace(configs=of_groups))
+    metadata: Any = SimpleNamespace(
+        image=SimpleNamespace(configs=of_groups, features=FinalizedFeatures())
+    )
     settings = ShareSettingsCache(node, metadata)
     first = settings.of("g")
     assert first.limits.lock_ms == 20_000
@@ -192,6 +215,18 @@ def test_delivery_settings_are_made_again_only_when_a_setting_has_changed() -> N
     node.config = BrokerConfig({"node.id": "1", "group.share.delivery.count.limit": "7"})
     assert settings.of("g") is not second
     assert settings.of("g").limits.max_deliveries == 7
+
+
+@pytest.mark.parametrize(("level", "has_topic"), [(0, False), (1, False), (2, True)])
+def test_group_has_a_dead_letter_topic_from_share_version_2_on(level: int, has_topic: bool) -> None:
+    configs = {(ConfigResourceType.GROUP, "g"): {"errors.deadletterqueue.topic.name": "dlq.t"}}
+    image = SimpleNamespace(configs=configs, features=FinalizedFeatures({SHARE_VERSION: 1}))
+    node: Any = SimpleNamespace(config=BrokerConfig({"node.id": "1"}))
+    settings = ShareSettingsCache(node, cast("Any", SimpleNamespace(image=image)))
+    assert not settings.of("g").limits.has_dead_letter_topic
+    image.features = FinalizedFeatures({SHARE_VERSION: level})
+    assert settings.of("g").limits.has_dead_letter_topic is has_topic
+    assert not settings.of("other").limits.has_dead_letter_topic
 
 
 def topics(*partitions: int) -> Any:  # noqa: ANN401 - topics with so many partitions each

@@ -268,10 +268,10 @@ class ShareFetch:
     def _without(
         self, led: LedPartition, acquired: list[AcquiredBatch], aborted: list[tuple[int, int]]
     ) -> list[AcquiredBatch]:
-        """Reject the acquired records of aborted transactions; return the acquired rest.
+        """Archive the acquired records of aborted transactions; return the acquired rest.
 
         `aborted` are inclusive ranges of offsets.  Nobody may read these records, so they must not
-        come back when the acquisition lock ends.
+        come back when the acquisition lock ends.  They get no dead letter.
         """
         remaining: list[AcquiredBatch] = []
         for batch in acquired:
@@ -280,8 +280,8 @@ class ShareFetch:
                 first, last = max(first, next_offset), min(last, batch.last)
                 if first > last:
                     continue
-                rejection = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
-                led.acknowledge(self._member_id, [rejection], lambda _: None)
+                no_records = AcknowledgedBatch(first, last, [AcknowledgeType.GAP])
+                led.acknowledge(self._member_id, [no_records], lambda _: None)
                 if next_offset < first:
                     remaining.append(batch._replace(first=next_offset, last=first - 1))
                 next_offset = last + 1
@@ -304,9 +304,10 @@ def _aborted(
         while begins and begins[0][1] <= header.last_offset:
             aborting_producers.add(begins.pop(0)[0])
         if header.producer_id in aborting_producers and header.is_transactional:
-            aborted_ranges.append((header.base_offset, header.last_offset))
             if header.is_control:
                 aborting_producers.discard(header.producer_id)
+            else:
+                aborted_ranges.append((header.base_offset, header.last_offset))
     return aborted_ranges
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import trio
 
 from kwire.broker.timers import Timers
+from kwire.cluster.metadata.features import SHARE_VERSION, FinalizedFeatures
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.persistent_map import PersistentMap
 from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
@@ -29,6 +30,7 @@ from kwire.settings import BrokerConfig
 from kwire.settings.live import LiveSettings
 from kwire.settings.resources import ConfigResourceType
 from tests.cluster.replication.simulation.network import Network
+from tests.coordinators.share_partitions.simulation.dead_topic import NAME, DeadTopics
 from tests.coordinators.share_partitions.simulation.laws import SharingLaws
 from tests.coordinators.share_partitions.simulation.logs import DataPartition, StatePartition
 
@@ -42,7 +44,7 @@ GROUP, TOPIC, TOPIC_ID = "g", "t", b"t" * 16
 STATE_ID = b"s" * 16
 LOCK_MS, DELIVERIES, RECORD_LOCKS = 15_000, 3, 100
 UPDATES_PER_SNAPSHOT = 3
-OVERRIDES = {"share.auto.offset.reset": "earliest"}
+OVERRIDES = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": NAME}
 SETTINGS = {
     "group.share.record.lock.duration.ms": str(LOCK_MS),
     "group.share.delivery.count.limit": str(DELIVERIES),
@@ -121,6 +123,8 @@ class WatchedManager(ShareManager):
         self.laws = laws
         self.states = states = WatchedStates(node, membership, lambda: broker.share)
         states.laws = laws
+        topics = DeadTopics(broker.dead_topic, broker.node_id)
+        self._dead_letters.topics = cast("Any", topics)
 
     def _answered(
         self, key: ShareKey, leadership: Leadership, opening: Opening, answer: ShareStateAnswer
@@ -165,6 +169,7 @@ class SharingBroker:
         self.node_id = broker_id
         self.node = self.metadata = self.hosted = self.membership = self.coordinators = self
         self._world = world
+        self.dead_topic = world.dead_topic
         self.config = BrokerConfig({"node.id": str(broker_id), **SETTINGS})
         self.settings = LiveSettings(self.config)
         self.is_alive = False
@@ -175,7 +180,10 @@ class SharingBroker:
         self.life += 1
         self.timers = Timers()
         self.peers = NetworkPeers(self._world.network, self.node_id)
-        self.partitions = [DataPartition(log, self.node_id) for log in self._world.data_logs]
+        self.partitions = [
+            DataPartition(log, self.node_id, index)
+            for index, log in enumerate(self._world.data_logs)
+        ]
         self.led_states: dict[int, StatePartition] = {}
         self.image = _image(self._world, None)
         with trio.CancelScope() as self._scope:
@@ -260,4 +268,5 @@ def _image(world: World, topic_is_known: bool | None) -> ClusterImage:
         topics=PersistentMap(known.items()),
         names_by_id=PersistentMap((each.id, name) for name, each in known.items()),
         configs=PersistentMap([((ConfigResourceType.GROUP, GROUP), OVERRIDES)]),
+        features=FinalizedFeatures({SHARE_VERSION: 2}),
     )

@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from kwire.codecs.api_keys import ApiKey
 from kwire.coordinators.share.batches import NO_OFFSET
 from kwire.coordinators.share.partition import AcknowledgeType
+from kwire.coordinators.share_partitions.dead_letter_queue import ATTEMPTS
 from kwire.coordinators.share_partitions.led import RETRY_MS
 from kwire.coordinators.share_partitions.states import RETRY_PAUSES_S
 from tests.cluster.replication.simulation.network import Call
@@ -31,15 +32,18 @@ from tests.coordinators.share_partitions.simulation.world import (
 )
 
 Step = tuple[int, int, int]
-Event = Callable[[int, int], Awaitable[None] | None]
+Event = Callable[[int, int], Awaitable[object] | None]
 
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 KINDS = [
     *[ACCEPT] * 4, *[RELEASE] * 4,
-    AcknowledgeType.REJECT, AcknowledgeType.GAP, AcknowledgeType.RENEW,
+    *[AcknowledgeType.REJECT] * 3, AcknowledgeType.GAP, AcknowledgeType.RENEW,
 ]  # fmt: skip
 QUIET_STEP_MS = 4_000
 """Longer than the longest pause before a request to a share coordinator is repeated."""
+
+QUEUED_WRITES_MAX = 12
+"""Steps of quiet after which no write of a share partition waits any more."""
 
 RECORDS_MAX = 240
 """Of a partition."""
@@ -61,7 +65,9 @@ class Events:
             self.move_data, self.move_state, self.kill, self.begin_anew, self.delete_records,
             self.prune, self.all_learn, self.wait_for_locks, self.fail_writes, self.fail_writes,
             self.disconnect_at_rest, self.disconnect_at_rest, self.reconnect, *[self.see_ends] * 2,
-            *[self.overtake_a_write] * 3,
+            *[self.overtake_a_write] * 3, *[self.dead] * 8, self.lose_dead, *[self.reject] * 2,
+            *[self.lose_dead_letters] * 3,
+            *[self.read_dead_late] * 2, *[self.kill_between_topic_and_state] * 3,
         ]  # fmt: skip
 
     async def run(self, schedule: list[Step]) -> None:
@@ -115,7 +121,9 @@ class Events:
         if holders:
             member, instance = holders[one % len(holders)]
             kinds = self._kinds(member.held(instance), one, two)
-            member.acknowledge(instance, kinds, leaves=two % 11 == 0)
+            # A session that ends releases the records whose locks the same request renews.
+            leaves = two % 11 == 0 and AcknowledgeType.RENEW not in kinds.values()
+            member.acknowledge(instance, kinds, leaves=leaves)
 
     def acknowledge_all(self, two: int) -> None:
         """Every member that has records and no request under way accepts some of them."""
@@ -193,6 +201,11 @@ class Events:
         for _ in range(-(-(LOCK_MS + RETRY_MS) // QUIET_STEP_MS) + 1):
             await self.world.pass_time(QUIET_STEP_MS)
             await self.world.calm_down()
+        for _ in range(QUEUED_WRITES_MAX):  # a write waits behind earlier ones, each repeated
+            if not self.world.is_writing:
+                break
+            await self.world.pass_time(QUIET_STEP_MS)
+            await self.world.calm_down()
         self.world.check_no_lock_has_ended()
         self.world.seen["waited for locks"] += 1
 
@@ -250,6 +263,72 @@ class Events:
         """A request of a lost connection is read after all; it may be a write that is too late."""
         if self.network.read_late(one):
             self.world.seen["read late"] += 1
+
+    # -- the dead-letter topic
+
+    def dead(self, one: int, two: int) -> None:
+        """Appends to the dead-letter topic, and their answers, arrive."""
+        calls = self.world.dead_topic.calls
+        for _ in range(1 + two % 3):
+            if calls:
+                self.world.dead_topic.move(calls[one % len(calls)])
+
+    def lose_dead(self, one: int, two: int) -> None:
+        """The connection to the topic is lost, but not in so many attempts that one gives up."""
+        calls = self.world.dead_topic.calls
+        if not calls:
+            return
+        call = calls[one % len(calls)]
+        lanes = self.world.brokers[call.source].shares._dead_letters._lanes
+        if all(entry.attempts < ATTEMPTS - 1 for lane in lanes.values() for entry in lane):
+            self.world.dead_topic.lose(call, is_late=two % 2 == 0)
+            self.world.seen["dead letters lost"] += 1
+
+    def read_dead_late(self, one: int, two: int) -> None:
+        self.world.dead_topic.read_late()
+
+    async def reject(self, one: int, two: int) -> bool:
+        """A member rejects records; returns whether their dead letters are on their way.
+
+        All other messages arrive.
+        """
+        holders = self._holders()
+        if holders:
+            member, instance = holders[one % len(holders)]
+            held = member.held(instance)
+            kinds = dict.fromkeys(held[: 1 + two % len(held)], AcknowledgeType.REJECT)
+            member.acknowledge(instance, kinds)
+        calls = self.world.dead_topic.calls
+        while not calls:
+            self.world.commit()
+            await self.world.rest()
+            movable = self.network.movable
+            if not movable:
+                break
+            for call in movable:
+                self.network.arrive(call)
+            await self.world.rest()
+        return bool(calls)
+
+    async def lose_dead_letters(self, one: int, two: int) -> None:
+        """Dead letters are lost on their way, or their answer is."""
+        if await self.reject(one, two):
+            if one % 3:
+                self.dead(one, 0)
+            self.lose_dead(one, two)
+
+    async def kill_between_topic_and_state(self, one: int, two: int) -> None:
+        """A broker is killed when dead letters are on their way, or written and not archived."""
+        if not await self.reject(one, two):
+            return
+        call = self.world.dead_topic.calls[0]
+        broker = self.world.brokers[call.source]
+        for _ in range(two % 3):
+            self.world.dead_topic.move(call)
+        await self.world.rest()
+        if all(each.is_alive for each in self.world.brokers.values()):
+            self.world.kill(broker)
+            self.world.seen["killed with dead letters"] += 1
 
     # -- leaders
 

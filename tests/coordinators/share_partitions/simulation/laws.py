@@ -22,6 +22,8 @@ Share state
 - The start offset never falls.  It rises only over records that were accepted or rejected, that
   are at the delivery limit, or that the log no longer has.
 - Each written delivery state was acknowledged by a member, and has the right delivery count.
+- A record that a member rejected, or that is at the delivery limit, has a dead letter before it is
+  archived: see dead_topic.py.
 """
 
 from __future__ import annotations
@@ -38,12 +40,15 @@ from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from kwire.coordinators.share_partitions.led import RETRY_MS, LedPartition
+from tests.coordinators.share_partitions.simulation.dead_topic import DeadTopic
 from tests.coordinators.share_partitions.simulation.logs import DataLog
 from tests.coordinators.share_partitions.simulation.reference import Mark, Reference, known_of
 
 FINAL = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP)
 NOT_TAKEN = (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST)
 UNREAD: Mark = (0, 0)
+GIVEN_UP = (*TERMINAL, DeliveryState.ARCHIVING)
+"""The states of a record that no member gets again."""
 
 
 @dataclass
@@ -62,10 +67,10 @@ class Ledger:
     landed: set[int] = field(default_factory=set)
     """Records of which a terminal state was appended to the share coordinator's log."""
 
-    def is_done(self, offset: int, limit: int) -> bool:
+    def is_done(self, offset: int) -> bool:
         """Whether a leader may leave the record behind.  That somebody accepted it is not enough:
         the write may have failed."""
-        return offset < self.log.start or self.times[offset] >= limit or offset in self.landed
+        return offset < self.log.start or offset in self.landed
 
 
 @dataclass
@@ -122,8 +127,15 @@ class Fence(NamedTuple):
 class SharingLaws:
     """Checks every request and answer against the invariants."""
 
-    def __init__(self, logs: Mapping[ShareKey, DataLog], deliveries: int, lock_ms: int) -> None:
+    def __init__(
+        self,
+        logs: Mapping[ShareKey, DataLog],
+        deliveries: int,
+        lock_ms: int,
+        dead_topic: DeadTopic,
+    ) -> None:
         self._logs = logs
+        self._dead_topic = dead_topic
         self._deliveries = deliveries
         self._lock_ms = lock_ms
         self.seen: Counter[str] = Counter()
@@ -198,10 +210,19 @@ class SharingLaws:
         for first, last, count, state in written.batches:
             for offset in range(first, last + 1):
                 self._check_mark(ledger, offset, count, DeliveryState(state))
+                if state == DeliveryState.ARCHIVED:
+                    self._check_dead_letter(ledger, key, offset)
             if state in TERMINAL:
                 ledger.landed.update(range(first, last + 1))
         for offset in range(ledger.first, written.start_offset):
-            assert ledger.is_done(offset, self._deliveries), ("skipped", offset, written)
+            assert ledger.is_done(offset), ("skipped", offset, written)
+
+    def _check_dead_letter(self, ledger: Ledger, key: ShareKey, offset: int) -> None:
+        """A record is archived."""
+        if AcknowledgeType.GAP in ledger.said.get(offset, set()):
+            return
+        assert self._dead_topic.has(key.partition, offset), ("no dead letter", key, offset)
+        self.seen["archived with a dead letter"] += 1
 
     def _check_mark(self, ledger: Ledger, offset: int, count: int, state: DeliveryState) -> None:
         about = (offset, count, state, ledger.times[offset], ledger.said.get(offset))
@@ -209,7 +230,7 @@ class SharingLaws:
         kinds = ledger.said.get(offset, set())
         if state is DeliveryState.ACKNOWLEDGED:
             assert AcknowledgeType.ACCEPT in kinds, ("nobody accepted it", about)
-        elif state is DeliveryState.ARCHIVED:
+        elif state in (DeliveryState.ARCHIVED, DeliveryState.ARCHIVING):
             rejected = kinds & {AcknowledgeType.REJECT, AcknowledgeType.GAP}
             assert rejected or count == self._deliveries, ("nobody rejected it", about)
         else:
@@ -249,9 +270,9 @@ class SharingLaws:
         )
         for offset, epoch in ledger.settled.items():
             if epoch <= leader_epoch and offset >= start:
-                assert marks.get(offset, UNREAD)[1] in TERMINAL, ("forgotten", offset, state)
+                assert marks.get(offset, UNREAD)[1] in GIVEN_UP, ("forgotten", offset, state)
         for offset in range(ledger.first, start):
-            assert ledger.is_done(offset, self._deliveries), ("skipped", offset, state)
+            assert ledger.is_done(offset), ("skipped", offset, state)
         while marks.get(start, UNREAD)[1] in TERMINAL:
             start += 1
         assert found.records.start_offset == start, (found.records.start_offset, start, state)

@@ -55,8 +55,11 @@ class DataLog:
 class DataPartition:
     """A replica of such a log on one broker, with the leader that the broker knows."""
 
-    def __init__(self, log: DataLog, node_id: int) -> None:
+    topic = "t"
+
+    def __init__(self, log: DataLog, node_id: int, index: int = 0) -> None:
         self.log = log
+        self.index = index
         self.node_id = node_id
         self.leader = -1
         self.leader_epoch = self.led_since_epoch = -1

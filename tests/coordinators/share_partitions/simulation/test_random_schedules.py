@@ -21,6 +21,10 @@ pytestmark = pytest.mark.slow
 EXPECTED = {
     "after a lock",
     "again",
+    "archived with a dead letter",
+    "dead letters lost",
+    "dead letters read late",
+    "killed with dead letters",
     "answered too late",
     "begin NONE",
     "between_append_and_commit",

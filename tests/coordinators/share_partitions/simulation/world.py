@@ -33,6 +33,7 @@ from tests.coordinators.share_partitions.simulation.broker import (
     UPDATES_PER_SNAPSHOT,
     SharingBroker,
 )
+from tests.coordinators.share_partitions.simulation.dead_topic import DeadTopic
 from tests.coordinators.share_partitions.simulation.laws import Instance, SharingLaws
 from tests.coordinators.share_partitions.simulation.logs import DataLog, StateLog, StatePartition
 from tests.coordinators.share_partitions.simulation.members import Member
@@ -65,11 +66,14 @@ class World:
         self.chance = chance
         self.clock = clock
         self.network = Network()
+        self.keys = KEYS
+        self.dead_topic = DeadTopic(self)
         self.data_logs = [DataLog() for _ in range(PARTITIONS)]
         self.state_logs = [StateLog() for _ in range(STATE_PARTITIONS)]
         self.data_leaders = [Led(1 + index, 1, 1) for index in range(PARTITIONS)]
         self.state_leaders = [Led(3 - index, 0, 0) for index in range(STATE_PARTITIONS)]
-        self.laws = SharingLaws(dict(zip(KEYS, self.data_logs, strict=True)), DELIVERIES, LOCK_MS)
+        logs = dict(zip(KEYS, self.data_logs, strict=True))
+        self.laws = SharingLaws(logs, DELIVERIES, LOCK_MS, self.dead_topic)
         self.brokers = {each: SharingBroker(each, self) for each in BROKERS}
         self.members: dict[tuple[str, int], Member] = {}
         """(name, broker id) -> member, until the broker is killed."""
@@ -138,11 +142,13 @@ class World:
         while True:
             self.commit()
             await self.rest()
-            movable = self.network.movable
-            if not movable:
+            movable, dead = self.network.movable, list(self.dead_topic.calls)
+            if not movable and not dead:
                 return
             for call in movable:
                 self.network.arrive(call)
+            for dead_call in dead:
+                self.dead_topic.move(dead_call)
             await self.rest()
 
     def commit(self) -> None:
@@ -153,6 +159,14 @@ class World:
     async def pass_time(self, time_ms: float) -> None:
         self.clock.jump(time_ms / 1000)
         await self.rest()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write of a share partition is under way."""
+        led = (self.instance(broker, key) for broker in self.alive for key in KEYS)
+        return any(
+            run.is_changing for each in led if each is not None for run in each.led.records._runs
+        )
 
     def check_no_lock_has_ended(self) -> None:
         """Check that no record is held past its lock; call this when nothing is under way."""
@@ -190,6 +204,7 @@ class World:
             return
         broker.kill()
         self.network.gone(broker.node_id)
+        self.dead_topic.gone(broker.node_id, self.chance.random())
         for key in [key for key in self.members if key[1] == broker.node_id]:
             del self.members[key]
         for index, led in enumerate(self.data_leaders):
@@ -317,7 +332,7 @@ class World:
         assert instance is not None
         ledger = instance.ledger
         for offset in range(ledger.first, log.end):
-            assert ledger.is_done(offset, DELIVERIES), ("lost", key, offset)
+            assert ledger.is_done(offset), ("lost", key, offset)
         state = (await self._summary(key)).state
         end = state.start_offset + state.delivery_complete_count
         assert end == log.end, ("wrong delivery complete count", state, log.end)
