@@ -8,9 +8,10 @@ import pytest
 
 from kwire.codecs.schema_notation import MessageSchema, parse
 from kwire.conformance.apache_kafka import VERSION, libs
+from tools.upgrade import __main__ as command
 from tools.upgrade import vectors
 from tools.upgrade.drawing import Drawing, Size
-from tools.upgrade.matrix import matrix_lines
+from tools.upgrade.matrix import MatrixFailed, matrix_lines
 from tools.upgrade.vectors import SIZES, damaged, drawn, messages, read, write
 
 EXAMPLE = """
@@ -112,3 +113,20 @@ def test_matrix_lists_the_cells_that_are_not_green() -> None:
         "  - a case",
         "- grey: 1 Fetch version 6 (no case)",
     ]
+
+
+def test_matrix_is_added_to_the_list_and_a_failed_one_fails_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_matrix(version: str, folder: Path, root: Path) -> list[str]:
+        if version == "9.1":
+            raise MatrixFailed("no node")
+        return ["", f"## {version}"]
+
+    monkeypatch.setattr(command, "run_matrix", run_matrix)
+    target = tmp_path / "list.md"
+    target.write_text("# A list\n")
+    assert command.print_matrix("9.0", tmp_path, target)
+    assert not command.print_matrix("9.1", tmp_path, target)
+    assert target.read_text() == "# A list\n\n## 9.0\n"
+    assert capsys.readouterr().err == "FAILED: no node\n"

@@ -26,7 +26,7 @@ from tools.upgrade import vectors
 from tools.upgrade.facts import BROKER, Facts
 from tools.upgrade.item import list_text
 from tools.upgrade.jars import JarsError
-from tools.upgrade.matrix import run_matrix
+from tools.upgrade.matrix import MatrixFailed, run_matrix
 from tools.upgrade.release import Release, read_release
 from tools.upgrade.schema_files import file_texts, lost_comments, names_of, texts_in, write
 from tools.upgrade.serving import serving
@@ -96,6 +96,20 @@ def write_all(release: Release, folder: Path, *, with_vectors: bool) -> tuple[li
     return notes, good
 
 
+def print_matrix(version: str, folder: Path, target: Path) -> bool:
+    """Print the wire matrix against a release and add it to the list; False if it did not run."""
+    try:
+        lines = run_matrix(version, folder, ROOT)
+    except MatrixFailed as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return False
+    text = "\n".join([*lines, ""])
+    print(text)
+    with target.open("a", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Return 0 if all steps went well, which says nothing about the work list; 2 without jars."""
     options = _parser().parse_args(arguments)
@@ -111,16 +125,15 @@ def main(arguments: list[str] | None = None) -> int:
         notes, good = write_all(after, folders[1], with_vectors=options.vectors)
     text = list_text(work_list(before, after, serving(ROOT)), before.version, after.version)
     print(text, *notes, sep="\n")
-    if options.matrix and not options.list:
-        for release, folder in zip((after, before), folders[::-1], strict=True):
-            lines = run_matrix(release.version, folder, ROOT)
-            print(*lines, sep="\n")
-            text += "\n".join([*lines, ""])
-    if not options.list:
-        target = ROOT / "artifacts" / f"upgrade-{after.version}.md"
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text, "utf-8")
-        print(f"\nThe list is in {target}.")
+    if options.list:
+        return 0
+    target = ROOT / "artifacts" / f"upgrade-{after.version}.md"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(text, "utf-8")
+    if options.matrix:
+        both = zip((after, before), folders[::-1], strict=True)
+        good &= all([print_matrix(release.version, folder, target) for release, folder in both])
+    print(f"\nThe list is in {target}.")
     return 0 if good else 1
 
 
