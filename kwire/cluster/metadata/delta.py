@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar
 
 from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.cluster.metadata.changes import (
@@ -31,10 +33,13 @@ from kwire.cluster.metadata.image import (
     TOPIC_RESOURCE,
     BrokerImage,
     ClusterImage,
+    ControllerImage,
     ResourceKey,
     TopicImage,
 )
 from kwire.cluster.metadata.tokens import Tokens
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ class ClusterDelta:
     """New and changed delegation tokens; None for those that are gone."""
     registered: Mapping[int, BrokerImage | None] = field(default_factory=dict)
     """New and changed registrations that are kept; None for those that are dropped."""
+    controllers: Mapping[int, ControllerImage | None] = field(default_factory=dict)
+    """New and changed KRaft controllers; None for those that are gone."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
         """The image that results from applying this delta to `before`."""
@@ -92,7 +99,29 @@ class ClusterDelta:
             next_producer_id=self.next_producer_id,
             version=self.version,
             features=image.features if self.features is None else self.features,
+            controllers=_changed(image.controllers, self.controllers),
         )
+
+
+def _changed(before: Mapping[int, T], changes: Mapping[int, T | None]) -> Mapping[int, T]:
+    """Return `before` with the entries of `changes`, where None removes one."""
+    if not changes:
+        return before
+    entries: dict[int, T | None] = {**before, **changes}
+    return MappingProxyType({key: value for key, value in entries.items() if value is not None})
+
+
+@dataclass(slots=True)
+class Touched:
+    """The parts of an image that may have changed; a dict has the keys in order."""
+
+    topics: dict[str, None] = field(default_factory=dict)
+    configs: dict[ResourceKey, None] = field(default_factory=dict)
+    brokers: dict[int, None] = field(default_factory=dict)
+    """Live, or registered alone."""
+    acls: dict[ResourcePattern, None] = field(default_factory=dict)
+    tokens: dict[str, None] = field(default_factory=dict)
+    controllers: dict[int, None] = field(default_factory=dict)
 
 
 def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> ClusterDelta:
@@ -100,59 +129,47 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
 
     Costs time in proportion to the changes.
     """
-    topics: dict[str, None] = {}
-    configs: dict[ResourceKey, None] = {}
-    brokers: dict[int, None] = {}
-    acls: dict[ResourcePattern, None] = {}
-    tokens: dict[str, None] = {}
+    touched = Touched()
     for change in changes:
         match change:
             case CreateTopic(topic):
-                topics[topic.name] = configs[TOPIC_RESOURCE, topic.name] = None
+                touched.topics[topic.name] = touched.configs[TOPIC_RESOURCE, topic.name] = None
             case DeleteTopic(name):
-                topics[name] = configs[TOPIC_RESOURCE, name] = None
+                touched.topics[name] = touched.configs[TOPIC_RESOURCE, name] = None
             case AddPartitions(name) | AlterPartition(name):
-                topics[name] = None
+                touched.topics[name] = None
             case SetConfigs(resource, name):
-                configs[resource, name] = None
+                touched.configs[resource, name] = None
             case ChangeAcls(pattern):
-                acls[pattern] = None
+                touched.acls[pattern] = None
             case SetToken(token_id):
-                tokens[token_id] = None
+                touched.tokens[token_id] = None
             case RegisterBroker(broker) | KeepRegistration(broker):
-                brokers[broker.id] = None
+                touched.brokers[broker.id] = None
             case UnregisterBroker(broker_id) | DropRegistration(broker_id):
-                brokers[broker_id] = None
-    return _difference(before, after, topics, configs, brokers, acls, tokens)
+                touched.brokers[broker_id] = None
+    return difference(before, after, touched)
 
 
 def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
     """Return the difference between any two images, by comparing everything."""
-    return _difference(
-        before,
-        after,
+    touched = Touched(
         dict.fromkeys(before.topics) | dict.fromkeys(after.topics),
         dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
-        {**before.brokers, **after.brokers, **before.registered, **after.registered},
+        dict.fromkeys((*before.brokers, *after.brokers, *before.registered, *after.registered)),
         dict.fromkeys(before.acls) | dict.fromkeys(after.acls),
         dict.fromkeys(before.tokens) | dict.fromkeys(after.tokens),
+        dict.fromkeys(before.controllers) | dict.fromkeys(after.controllers),
     )
+    return difference(before, after, touched)
 
 
-def _difference(
-    before: ClusterImage,
-    after: ClusterImage,
-    topics: Iterable[str],
-    configs: Iterable[ResourceKey],
-    brokers: Iterable[int],
-    acls: Iterable[ResourcePattern],
-    tokens: Iterable[str],
-) -> ClusterDelta:
-    """The difference between two images, of which only the given parts may differ."""
+def difference(before: ClusterImage, after: ClusterImage, touched: Touched) -> ClusterDelta:
+    """The difference between two images, of which only the touched parts may differ."""
     deleted: dict[str, bytes] = {}
     changed: dict[str, TopicImage] = {}
     partitions: dict[str, tuple[int, ...]] = {}
-    for name in topics:
+    for name in touched.topics:
         old, new = before.topics.get(name), after.topics.get(name)
         if old is not None and (new is None or new.id != old.id):
             deleted[name] = old.id
@@ -166,14 +183,10 @@ def _difference(
         partitions,
         {
             key: after.configs_of(*key)
-            for key in configs
+            for key in touched.configs
             if after.configs_of(*key) != before.configs_of(*key)
         },
-        {
-            broker_id: after.brokers.get(broker_id)
-            for broker_id in brokers
-            if after.brokers.get(broker_id) != before.brokers.get(broker_id)
-        },
+        _differing(before.brokers, after.brokers, touched.brokers),
         after.deleting,
         after.controller_id,
         after.controller_epoch,
@@ -181,21 +194,25 @@ def _difference(
         after.version,
         {
             pattern: after.acls_on(pattern)
-            for pattern in acls
+            for pattern in touched.acls
             if after.acls_on(pattern) != before.acls_on(pattern)
         },
         after.features if after.features != before.features else None,
         {
             token_id: after.tokens.get(token_id)
-            for token_id in tokens
+            for token_id in touched.tokens
             if after.tokens.get(token_id) != before.tokens.get(token_id)
         },
-        {
-            broker_id: after.registered.get(broker_id)
-            for broker_id in brokers
-            if after.registered.get(broker_id) != before.registered.get(broker_id)
-        },
+        _differing(before.registered, after.registered, touched.brokers),
+        _differing(before.controllers, after.controllers, touched.controllers),
     )
+
+
+def _differing(
+    before: Mapping[int, T], after: Mapping[int, T], keys: Iterable[int]
+) -> dict[int, T | None]:
+    """Return the values in `after` of those `keys` whose values differ."""
+    return {key: after.get(key) for key in keys if after.get(key) != before.get(key)}
 
 
 def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, ...]:

@@ -32,6 +32,11 @@ be taken for duplicates.  So kwire's ids start where Apache Kafka's never arrive
 NO_LEADER = -1
 NO_CONTROLLER = -1
 
+NO_ID = bytes(16)
+MIGRATING, UNASSIGNED, LOST = bytes(16), bytes(15) + b"\1", bytes(15) + b"\2"
+"""Directory ids that name no directory (Kafka's DirectoryId).  The replica is in a directory that
+the metadata do not know yet (MIGRATING), in none yet (UNASSIGNED), or was in one that failed."""
+
 TOPIC_RESOURCE = 2
 """Kafka's ConfigResource.Type.TOPIC; deleting a topic also deletes these configs."""
 
@@ -56,6 +61,10 @@ class BrokerImage:
     `epoch` is that of its registration and grows with each one (KIP-380); -1 in a cluster of one
     broker. `features` maps the features it supports to (lowest level, highest level) (KIP-584).
     `log_dirs` are its log directories, and `cordoned` those that its settings cordon (KIP-1066).
+
+    Only with KRaft controllers: `is_leaving` is set during a controlled shutdown. `incarnation` is
+    the id of the broker's process.  `directories` has the ids of its online log directories, and
+    `cordoned_directories` those of them that get no new replicas, None if it has not said.
     """
 
     id: int
@@ -65,6 +74,10 @@ class BrokerImage:
     features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
     log_dirs: tuple[str, ...] = ()
     cordoned: tuple[str, ...] = ()
+    is_leaving: bool = False
+    incarnation: bytes = NO_ID
+    directories: tuple[bytes, ...] = ()
+    cordoned_directories: tuple[bytes, ...] | None = None
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address for clients of `listener`; None if the broker lacks that listener."""
@@ -72,6 +85,22 @@ class BrokerImage:
             if endpoint.listener == listener:
                 return endpoint
         return None
+
+    def has_online(self, directory: bytes) -> bool:
+        """Whether a replica in that directory can be served (DirectoryId.isOnline of Kafka)."""
+        if directory in (MIGRATING, UNASSIGNED):
+            return True
+        return directory != LOST and (not self.directories or directory in self.directories)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """A registered KRaft controller, which need not be a voter, nor alive."""
+
+    id: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +126,33 @@ class PartitionImage:
     recovering: bool = False
     controller_epoch: int = 0
 
+    @property
+    def directories(self) -> tuple[bytes, ...]:
+        """The directory id of each replica, in the order of `replicas`; empty if not known."""
+        return ()
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """The eligible leader replicas (KIP-966)."""
+        return ()
+
+    @property
+    def last_eligible(self) -> tuple[int, ...]:
+        """The last known eligible leader replicas."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class KraftPartitionImage(PartitionImage):
+    """The state of a partition in a cluster with KRaft controllers, which keep more of it.
+
+    A class of its own, so that partitions of other clusters take no more memory.
+    """
+
+    directories: tuple[bytes, ...] = ()
+    eligible: tuple[int, ...] = ()
+    last_eligible: tuple[int, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
@@ -111,6 +167,10 @@ def _no_brokers() -> Mapping[int, BrokerImage]:
     return MappingProxyType({})
 
 
+def _no_controllers() -> Mapping[int, ControllerImage]:
+    return MappingProxyType({})
+
+
 def metric_name(topic: str) -> str:
     """The topic name in Kafka's metric names, where `.` and `_` are the same character."""
     return topic.replace(".", "_")
@@ -121,6 +181,8 @@ class ClusterImage:
     """The cluster's metadata at one version.
 
     `controller_epoch` grows with each controller, and fences the earlier ones.
+    `brokers` has the live brokers.
+    `controllers` has the registered KRaft controllers.
     `configs` has the dynamic configs; a resource without any has no entry.
     `deleting` has the topics that are deleted as soon as all their replicas are.
     `names_by_metric` has the topics whose name has a `.` or `_`, by their `metric_name`.
@@ -129,7 +191,8 @@ class ClusterImage:
     `tokens` has the delegation tokens by their ids.
     `registered` has the registrations that outlast a broker's session, until an administrator
     unregisters the broker.  It is empty in clusters that keep only the registrations of live
-    brokers: those of one broker, and those on ZooKeeper.
+    brokers: those of one broker, and those on ZooKeeper.  KRaft controllers fence a broker that is
+    registered and not live.
     """
 
     cluster_id: str
@@ -149,6 +212,12 @@ class ClusterImage:
     )
     tokens: PersistentMap[str, DelegationToken] = field(default_factory=PersistentMap)
     registered: Mapping[int, BrokerImage] = field(default_factory=_no_brokers)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=_no_controllers)
+
+    @property
+    def fenced(self) -> dict[int, BrokerImage]:
+        """The brokers that are registered and not live."""
+        return {key: each for key, each in self.registered.items() if key not in self.brokers}
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names_by_id.get(topic_id)

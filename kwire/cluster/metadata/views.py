@@ -42,10 +42,17 @@ def leader_seen(
 
 def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
     """Return the replicas that cannot serve: their broker or their log directory failed."""
-    return [
+    offline = [
         replica
         for replica in partition.replicas
         if replica not in image.brokers or replica in partition.offline
+    ]
+    if not partition.directories:
+        return offline
+    return [
+        replica
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if replica in offline or not image.brokers[replica].has_online(directory)
     ]
 
 

@@ -138,8 +138,8 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.eligible),
+        last_known_elr=list(partition.last_eligible),
         offline_replicas=offline_replicas(image, partition),
     )
 
