@@ -196,4 +196,6 @@ def test_serve_imports_few_modules_at_its_start() -> None:
     assert coordinators <= {"kwire.coordinators.runtime.coordinators"}, (
         "a coordinator is imported for the first group, or the first transactional producer"
     )
+    kraft = [name for name in loaded if name.startswith("kwire.cluster.stores.kraft")]
+    assert not kraft, "only a broker with KRaft controllers follows their log"
     assert not loaded & {"email", "argparse", "crc32c"}, "nothing of a library but its checksum"
