@@ -33,11 +33,19 @@ broker closes the old one.  Kafka's clients log in again after 85 to 95 %."""
 class PeerLogin:
     """Logs in on each new connection to another broker."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        """Raise ConfigError if the settings lack the mechanism, or its name and password."""
-        listener = config.inter_broker_listener
-        self._mechanism: str = config.sasl_mechanism_inter_broker_protocol
-        if self._mechanism not in security_of(config, listener).sasl_enabled_mechanisms:
+    def __init__(self, config: BrokerConfig, controllers: str | None = None) -> None:
+        """Log in on the inter-broker listener, or on the listener `controllers` of controllers.
+
+        Raises ConfigError if the settings lack the mechanism, or its name and password.
+        """
+        listener = controllers or config.inter_broker_listener
+        self._mechanism: str = (
+            config.sasl_mechanism_controller_protocol
+            if controllers
+            else config.sasl_mechanism_inter_broker_protocol
+        )
+        enabled = security_of(config, listener).sasl_enabled_mechanisms
+        if not controllers and self._mechanism not in enabled:
             raise ConfigError(
                 "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms "
                 "when SASL is used for inter-broker communication"

@@ -59,11 +59,14 @@ class Peer:
         limits: PeerLimits | None = None,
         tls: PeerTls | None = None,
         log_in: LogIn | None = None,
+        name: str | None = None,
     ) -> None:
         """`address` returns the broker's present endpoint, None if the broker is not alive.
 
-        `log_in` runs on each new connection, and returns until when it may be used.
+        `log_in` runs on each new connection, and returns until when it may be used.  `name` is for
+        messages, `broker N` by default.
         """
+        self._name = name or f"broker {broker_id}"
         self._tls = tls
         self._log_in = log_in
         self._ends_s = math.inf
@@ -225,4 +228,4 @@ class Peer:
             raise
 
     def _peer_name(self) -> str:
-        return f"broker {self.broker_id}"
+        return self._name

@@ -1,4 +1,4 @@
-"""PeerTls: TLS on connections to other brokers, if the inter-broker listener uses it."""
+"""PeerTls: TLS on connections to other brokers and to controllers, if their listener uses it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ if TYPE_CHECKING:
 
 
 class PeerTls:
-    """Uses the inter-broker listener's keystore and truststore, read anew for each connection."""
+    """Uses a listener's keystore and truststore, read anew for each connection."""
 
-    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
-        """Raise ConfigError if the settings, or the files that they name, cannot be used."""
+    def __init__(self, config: Callable[[], BrokerConfig], listener: str | None = None) -> None:
+        """Use the settings of `listener`, by default those of the inter-broker listener.
+
+        Raises ConfigError if the settings, or the files that they name, cannot be used.
+        """
         self._config = config
+        self._listener = listener
         self._context()
 
     def _context(self) -> ssl.SSLContext:
         """Return a TLS context made from the present files.  Raises ConfigError."""
         config = self._config()
-        listener = config.inter_broker_listener
+        listener = self._listener or config.inter_broker_listener
         try:
             return client_context(tls_options(config, listener, "SSL"))
         except TlsError as problem:
