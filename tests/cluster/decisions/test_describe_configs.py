@@ -45,7 +45,7 @@ async def test_describe_returns_all_configs_of_a_topic(open_admin: OpenAdmin, ve
         result = await admin.describe(TOPIC, "a", version=version)
         assert (result.error_code, result.error_message) == (ErrorCode.NONE, "")
         configs = {config.name: config for config in result.configs}
-        assert len(configs) == 33
+        assert len(configs) == 37
         retention = configs["retention.ms"]
         assert (retention.value, retention.config_source) == ("604800000", DEFAULT)
         assert (retention.read_only, retention.is_sensitive) == (False, False)
@@ -62,7 +62,7 @@ async def test_describe_returns_only_the_named_configs(open_admin: OpenAdmin) ->
         assert [config.name for config in some.configs] == ["retention.ms", "segment.ms"]
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", [])])
         response = await admin.ask(request, 4, DescribeConfigsResponse)
-        assert len(response.results[0].configs) == 33, "an empty list is all"
+        assert len(response.results[0].configs) == 37, "an empty list is all"
 
 
 async def test_synonyms_name_the_sources_of_each_value(open_admin: OpenAdmin) -> None:
@@ -120,7 +120,7 @@ async def test_describe_returns_all_broker_configs_without_secrets(open_admin: O
     settings = {"ssl.key.password": "secret", "log.retention.bytes": "7777"}
     async with open_admin(settings) as admin:
         configs = {each.name: each for each in (await admin.describe(BROKER, "1")).configs}
-        assert len(configs) == 340
+        assert len(configs) == 350
         secret = configs["ssl.key.password"]
         assert (secret.value, secret.is_sensitive, secret.config_source) == (None, True, 4)
         node_id = configs["node.id"]
@@ -188,7 +188,7 @@ async def test_groups_and_subscriptions_are_described_without_existing(
     async with open_admin({"group.consumer.session.timeout.ms": "50000"}) as admin:
         group = await admin.describe(GROUP, "g", synonyms=True)
         configs = {config.name: config for config in group.configs}
-        assert len(configs) == 17
+        assert len(configs) == 21
         session = configs["consumer.session.timeout.ms"]
         assert (session.value, session.config_source) == ("50000", STATIC_BROKER)
         assert synonyms(session) == [

@@ -49,10 +49,15 @@ class LiveTopic:
         return await self.admin.alter(TOPIC, NAME, *edits)
 
     async def write(
-        self, value: bytes = b"v", *, key: bytes | None = b"k", ago_ms: int = 0
+        self,
+        value: bytes = b"v",
+        *,
+        key: bytes | None = b"k",
+        ago_ms: int = 0,
+        compression: Compression = Compression.NONE,
     ) -> PartitionProduceResponse:
         timestamp = self.broker.now_ms() - ago_ms
-        records = bytes(build([Record(0, timestamp, key, value, [])]))
+        records = bytes(build([Record(0, timestamp, key, value, [])], compression=compression))
         data = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(name=NAME, partition_data=[data])
         request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic])
@@ -164,6 +169,18 @@ async def _(topic: LiveTopic) -> None:
     assert await topic.error_of(bytes(200)) is ErrorCode.NONE
     await topic.alter(max_message_bytes="100")
     assert await topic.error_of(bytes(200)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@shows("max.decompressed.message.bytes")
+async def _(topic: LiveTopic) -> None:
+    """The limit is that of the records of a compressed batch."""
+    await topic.alter(max_decompressed_message_bytes="100")
+    assert await topic.error_of(bytes(200)) is ErrorCode.NONE
+    compressed = await topic.write(bytes(200), compression=Compression.GZIP)
+    assert compressed.error_code == ErrorCode.INVALID_RECORD
+    await topic.alter(max_decompressed_message_bytes="1000")
+    compressed = await topic.write(bytes(200), compression=Compression.GZIP)
+    assert compressed.error_code == ErrorCode.NONE
 
 
 @shows("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -292,17 +309,21 @@ async def _(topic: LiveTopic) -> None:
 
 
 KEPT = {
+    "errors.deadletterqueue.group.enable": "true",
     "follower.replication.throttled.replicas": "0:1",
     "leader.replication.throttled.replicas": "0:1",
     "local.retention.bytes": "1",
     "local.retention.ms": "1",
     "preallocate": "true",
+    "remote.copy.lag.bytes": "1",
+    "remote.copy.lag.ms": "1",
     "remote.log.copy.disable": "false",
     "remote.log.delete.on.disable": "false",
     "unclean.leader.election.enable": "true",
 }
 """What is taken, kept and described, but changes nothing: there are no other replicas, no tiered
-storage, and segments are not made at their full size beforehand."""
+storage, and segments are not made at their full size beforehand.  Share groups alone look at
+errors.deadletterqueue.group.enable."""
 
 
 @pytest.mark.parametrize("name", sorted(EFFECTS))

@@ -33,7 +33,7 @@ async def test_created_topic_is_answered_and_stored(open_admin: OpenAdmin, tmp_p
         assert (made.num_partitions, made.replication_factor) == (3, 1)
         configs = {config.name: config for config in made.configs or []}
         assert list(configs) == sorted(configs)
-        assert len(configs) == 33
+        assert len(configs) == 37
         assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == (" 7 ", 1)
         assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == (
             "1073741824",
