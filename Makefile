@@ -23,12 +23,15 @@ ORDER ?= $(SEED)
 WORKERS := -n 5 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
 TESTS ?= $(WORKERS) -m 'not long'
+# Of `make spark`: an older Spark, one of requirements/spark-*.txt
+SPARK ?= 4.0.0
 # Of `make image`: the image that brings Python, and the name of what is built
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image upgrade conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants bench \
+	lock image upgrade conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants \
+	spark bench \
 	bench-cluster opening demo clean
 
 help: ## this list
@@ -113,6 +116,12 @@ mutants: ## faults that no test notices, by mutmut: hours; ARGS='log --sample 40
 	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
 	$(PYTHON) tools/environment.py mutants
 	nice -n 19 $(VENV_PYTHON) tools/mutants.py $(ARGS)
+
+spark: ## the tests of Spark's connector with an older Spark, in build/spark-4.0.0; SPARK=4.0.0 TESTS=tests/pipeline
+	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
+	$(PYTHON) tools/environment.py spark-$(SPARK)
+	build/spark-$(SPARK)/bin/python -m pytest --seed=$(SEED) --order=$(ORDER) \
+		$(if $(filter command line,$(origin TESTS)),$(TESTS),tests/spark/connector)
 
 bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
 	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)

@@ -6,18 +6,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION = "4.0.0"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}"
-"""The connector of PySpark's version, from Maven Central through spark.jars.packages."""
-
+PACKAGES = "spark.jars.packages"
 SETTINGS = {
-    "spark.jars.packages": CONNECTOR,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -25,6 +22,16 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
+
+
+def installed_version() -> str:
+    """The version of the installed PySpark, whose session this process starts."""
+    return metadata.version("pyspark")
+
+
+def connector() -> str:
+    """The Kafka connector of PySpark's version, from Maven Central through spark.jars.packages."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{installed_version()}"
 
 
 @contextmanager
@@ -44,7 +51,7 @@ def session(
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("kwire conformance")
-    for name, value in {**SETTINGS, **settings}.items():
+    for name, value in {PACKAGES: connector(), **SETTINGS, **settings}.items():
         builder = builder.config(name, value)
     with _stderr_to(log):
         spark = builder.getOrCreate()

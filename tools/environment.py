@@ -1,10 +1,12 @@
-"""Installs the locked dependencies and kwire itself (editable) into `.venv`.
+"""Installs the locked dependencies and kwire itself (editable) into an environment.
 
     python3 tools/environment.py run    what the broker needs
     python3 tools/environment.py dev    also what the checks, tests and demos need
     python3 tools/environment.py mutants    also what `make mutants` needs
+    python3 tools/environment.py spark-4.0.0    as dev, but with an older Spark, for `make spark`
 
-It runs on Python 3.11 or newer without any packages.  It ends at once if nothing has changed,
+The environment is `.venv`; an older Spark has one of its own, such as `build/spark-4.0.0`.
+This runs on Python 3.11 or newer without any packages.  It ends at once if nothing has changed,
 because a file in the environment has a digest of what was installed.
 """
 
@@ -18,18 +20,27 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
 PYTHON_MIN = (3, 11)
 
 LOCKS = {
     "run": ["build.txt", "kwire.txt"],
     "dev": ["build.txt", "dev.txt"],
     "mutants": ["build.txt", "mutants.txt"],
+    "spark-4.0.0": ["build.txt", "dev.txt", "spark-4.0.0.txt"],
 }
 """Lock files in the order of installation.  Build tools come first, for packages from sources."""
-HOLDS = {"run": ["run", "dev", "mutants"], "dev": ["dev", "mutants"], "mutants": ["mutants"]}
-"""For each kind of environment, the kinds that contain it."""
+HOLDS = {"run": ["run", "dev", "mutants"], "dev": ["dev", "mutants"]}
+"""For each kind of environment, the kinds that contain it, if there are others than itself."""
+
+
+def folder(kind: str) -> Path:
+    """The environment that has this kind."""
+    return ROOT / "build" / kind if kind.startswith("spark-") else ROOT / ".venv"
+
+
+def python(kind: str) -> Path:
+    """The Python of the environment that has this kind."""
+    return folder(kind) / "bin" / "python"
 
 
 def digest(kind: str) -> str:
@@ -43,13 +54,14 @@ def digest(kind: str) -> str:
 
 def stamp(kind: str) -> Path:
     """The file in the environment that has the digest of what was installed."""
-    return VENV / f"installed-{kind}"
+    return folder(kind) / f"installed-{kind}"
 
 
 def is_ready(kind: str) -> bool:
     """Whether an earlier run has installed this kind, and nothing has changed since."""
-    return PYTHON.exists() and any(
-        stamp(held).exists() and stamp(held).read_text() == digest(held) for held in HOLDS[kind]
+    return python(kind).exists() and any(
+        stamp(held).exists() and stamp(held).read_text() == digest(held)
+        for held in HOLDS.get(kind, [kind])
     )
 
 
@@ -59,39 +71,44 @@ def call(*command: str | Path) -> bool:
     return done.returncode == 0
 
 
-def make_venv() -> list[str | Path]:
+def make_venv(kind: str) -> list[str | Path]:
     """Create an empty environment unless it exists.  Returns the pip command for it.
 
     Some systems ship Python without the part of `venv` that installs pip (Debian's python3-venv).
     Then the system's pip, or uv, installs into the environment.
     """
-    if not PYTHON.exists() and not call(sys.executable, "-m", "venv", "--without-pip", VENV):
+    venv, its_python = folder(kind), python(kind)
+    if not its_python.exists() and not call(sys.executable, "-m", "venv", "--without-pip", venv):
         raise SystemExit(
             "python3 has no venv module: install it (Debian: apt install python3-venv)"
         )
-    own: list[str | Path] = [PYTHON, "-m", "pip"]
-    has_pip = any((VENV / "lib").glob("python*/site-packages/pip"))
-    if has_pip or call(PYTHON, "-m", "ensurepip", "--upgrade", "--default-pip"):
+    own: list[str | Path] = [its_python, "-m", "pip"]
+    has_pip = any((venv / "lib").glob("python*/site-packages/pip"))
+    if has_pip or call(its_python, "-m", "ensurepip", "--upgrade", "--default-pip"):
         return own
     if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip", "--python", PYTHON]
+        return [sys.executable, "-m", "pip", "--python", its_python]
     uv = shutil.which("uv")
-    if uv and call(uv, "pip", "install", "--quiet", "--python", PYTHON, "pip"):
+    if uv and call(uv, "pip", "install", "--quiet", "--python", its_python, "pip"):
         return own
     raise SystemExit("pip is missing: install it (Debian: apt install python3-venv)")
 
 
 def install(kind: str) -> None:
-    """Install the locked versions, with checked hashes, and then kwire itself."""
-    pip = [*make_venv(), "install", "--quiet", "--disable-pip-version-check"]
+    """Install the locked versions, with checked hashes, and then kwire itself.
+
+    The digest is of the files before: one that changes meanwhile is installed the next time.
+    """
+    installed = digest(kind)
+    pip = [*make_venv(kind), "install", "--quiet", "--disable-pip-version-check"]
     for name in LOCKS[kind]:
         lock = ROOT / "requirements" / name
-        print(f"{VENV.name}: installing {lock.relative_to(ROOT)}", flush=True)
+        print(f"{folder(kind).name}: installing {lock.relative_to(ROOT)}", flush=True)
         if not call(*pip, "--no-build-isolation", "--require-hashes", "--requirement", lock):
             raise SystemExit(f"could not install {lock.relative_to(ROOT)}")
     if not call(*pip, "--no-build-isolation", "--no-deps", "--editable", ROOT):
         raise SystemExit("could not install kwire into the environment")
-    stamp(kind).write_text(digest(kind))
+    stamp(kind).write_text(installed)
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ LOCKS: dict[str, list[str]] = {
     "kwire.txt": ["pyproject.toml"],
     "dev.txt": ["pyproject.toml", "--extra=dev", "--constraints=requirements/kwire.txt"],
     "mutants.txt": ["pyproject.toml", "--extra=mutants", "--constraints=requirements/dev.txt"],
+    "spark-4.0.0.txt": ["requirements/spark-4.0.0.in"],
     f"../{KAFKA_PYTHON}.txt": [f"{KAFKA_PYTHON}.in", "--constraints=requirements/dev.txt"],
 }
 """The sources of each lock.  The order matters: tests must use the broker's versions."""

@@ -228,7 +228,7 @@ class ExactlyOnceWriter:
 
     def task(
         self, plan: WritePlan
-    ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]]:
+    ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
         """`write` as a function for DataFrame.mapInArrow, whose result has schema WRITTEN_DDL."""
         _ship_by_value()
 

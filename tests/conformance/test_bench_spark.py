@@ -1,4 +1,4 @@
-"""Runs a short Spark benchmark, and writes its section into a report."""
+"""Runs short Spark benchmarks, and writes their sections into a report."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kwire.conformance.bench import report, spark
-from kwire.conformance.bench.measure import Series
+from kwire.conformance.bench import report
+from kwire.conformance.bench.brokers import External
+from kwire.conformance.bench.frames import RequestFailed
+from kwire.conformance.bench.measure import Series, new_topic
 from kwire.conformance.bench.rows import Figure
-from kwire.conformance.bench.spark import PARTITIONS, UNIT, WORKS
+from kwire.conformance.bench.spark import latency, throughput
+from kwire.conformance.bench.spark.latency import MICRO_BATCHES, P50, P99, REAL_TIME
+from kwire.conformance.bench.spark.throughput import PARTITIONS, UNIT, WORKS
 
 TIMEOUT_S = 1500
 
@@ -55,7 +59,100 @@ def test_short_spark_run_measures_every_kind_of_work(tmp_path: Path) -> None:
 
 
 def test_number_of_records_must_be_a_multiple_of_the_unit() -> None:
-    done = CliRunner().invoke(spark.main, ["--records", str(UNIT + 1)])
+    done = CliRunner().invoke(throughput.main, ["--records", str(UNIT + 1)])
     assert done.exit_code == 2
     assert f"a multiple of {UNIT}" in done.output
-    assert spark.RECORDS % UNIT == 0
+    assert throughput.RECORDS % UNIT == 0
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.slow
+def test_short_run_measures_the_latency_of_real_time_mode_and_micro_batches(
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "results.md"
+    command = [sys.executable, "-m", "kwire.conformance.bench.spark.latency", "--only-kwire"]
+    command += ["--records", "20", "--warm", "0.1", "--rounds", "1", "--output", str(output)]
+    command += ["--only", REAL_TIME.key, "--only", MICRO_BATCHES.key]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = output.read_text()
+    for trigger in (REAL_TIME, MICRO_BATCHES):
+        for figure in (P50, P99):
+            row = rf"\| {re.escape(trigger.title)} \| {figure.name}, ms \| ([\d,.]+) \|"
+            found = re.search(row, text)
+            assert found, text
+            assert float(found[1].replace(",", "")) > 0
+    assert "On kwire, micro-batches take" in text
+
+
+def of_rounds(row: str, figure: Figure, values: list[float]) -> Series:
+    return Series(row, row, figure, None, values={"kwire": values})
+
+
+def test_micro_batches_are_compared_with_real_time_mode_round_by_round() -> None:
+    series = [
+        of_rounds(REAL_TIME.key, P50, [1.0, 2.0, 10.0]),
+        of_rounds(REAL_TIME.key, P99, [5.0, 5.0, 5.0]),
+        of_rounds(MICRO_BATCHES.key, P50, [20.0, 20.0, 20.0]),
+        of_rounds(MICRO_BATCHES.key, P99, [50.0, 50.0, 50.0]),
+    ]
+    sentence = latency.against_micro_batches(series, "kwire")
+    assert "10.0 times the p50 and 10.0 times the p99" in sentence
+    assert latency.against_micro_batches(series[:2], "kwire") == ""
+    assert latency.against_micro_batches(series, "another") == ""
+
+
+def test_percentiles_are_the_median_and_the_time_that_one_in_a_hundred_exceeds() -> None:
+    times_ns = [number * 1_000_000 for number in range(1000, 0, -1)]
+    assert latency.percentiles_ms(times_ns) == {"p50": 500.5, "p99": 991.0}
+    assert latency.percentiles_ms([2_000_000]) == {"p50": 2.0, "p99": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("3.5.6", False), ("4.0.0", False), ("4.1.0", True), ("4.10.0", True), ("5.0.0.dev1", True)],
+)
+def test_real_time_mode_comes_with_spark_4_1(version: str, expected: bool) -> None:
+    assert latency.has_real_time(version) is expected
+
+
+def test_latency_on_an_older_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.conformance.spark.installed_version", lambda: "4.0.0")
+    done = CliRunner().invoke(latency.main, [])
+    assert done.exit_code == 1
+    assert "Real-time Mode needs Spark 4.1 or newer, this is 4.0.0" in done.output
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """A new topic of one partition."""
+    name = new_topic()
+    host, port = bootstrap.split(":")
+    External("kwire", (host, int(port))).create_topic(name)
+    return name
+
+
+@pytest.mark.slow
+def test_records_are_timed_from_the_producer_to_the_consumer(bootstrap: str, topic: str) -> None:
+    sender = latency.Sender(bootstrap, topic)
+    with latency.TimedConsumer(bootstrap, topic) as arrivals:
+        assert sender.send(2) == range(2)
+        assert sender.send(3) == range(2, 5)
+        arrived_ns = arrivals.wait_for(range(5), lambda: None)
+    sender.close()
+    assert all(at > sent for at, sent in zip(arrived_ns, sender.sent_ns, strict=True))
+    assert sender.sent_ns == sorted(sender.sent_ns)
+
+
+@pytest.mark.slow
+def test_wait_for_records_ends_when_their_query_has_failed(bootstrap: str, topic: str) -> None:
+    def still() -> None:
+        raise RequestFailed("the query has ended")
+
+    with (
+        latency.TimedConsumer(bootstrap, topic) as arrivals,
+        pytest.raises(RequestFailed, match="the query has ended"),
+    ):
+        arrivals.wait_for(range(1), still)

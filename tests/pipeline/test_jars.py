@@ -10,7 +10,7 @@ import pytest
 from kwire.pipeline import jars
 from kwire.pipeline.session import JARS, PACKAGES, _found_again
 
-COORDINATES = ["org.apache.spark:a_2.13:4.0.0", "org.example:b:1"]
+COORDINATES = ["org.apache.spark:a_2.13:4.2.0", "org.example:b:1"]
 
 
 @pytest.fixture

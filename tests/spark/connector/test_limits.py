@@ -96,7 +96,7 @@ def test_min_partitions_splits_a_partition_among_tasks(
 def test_max_records_per_partition_limits_each_task(
     kafka: Kafka, topic: str, tmp_path: Path
 ) -> None:
-    """In a batch, Spark 4.0.0 applies the limit only if minPartitions splits the partitions."""
+    """In a batch, Spark applies the limit only if minPartitions splits the partitions."""
     options: dict[str, object] = {"subscribe": topic, "maxRecordsPerPartition": 6}
     stream = run(kafka.stream(options), tmp_path)
     assert stream.partitions == [5 + 2]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEADING = "Spark"
-RESULTS = Path(__file__).with_name("RESULTS.md")
+RESULTS = Path(__file__).parent.with_name("RESULTS.md")
 RECORDS = 10_000_000
 PARTITIONS = 8
 VALUE_BYTES = 100
@@ -212,9 +212,10 @@ class SparkBench:
 
 def section(records: int, rounds: int, cores: int, series: list[Series]) -> Section:
     """Return the section of the report, with a note on how it was measured."""
+    version = judge.installed_version()
     note = (
         f"{records:,} records of {VALUE_BYTES} B in {PARTITIONS} partitions, {rounds} rounds after"
-        f" one to warm up; Spark {judge.VERSION}, one session of {cores} cores for both brokers,"
+        f" one to warm up; Spark {version}, one session of {cores} cores for both brokers,"
         " which run beside it. `python -m kwire.conformance.bench.spark` repeats it."
     )
     return Section(HEADING, note, series)
@@ -276,7 +277,3 @@ def main(
         before = output.read_text() if output.exists() else ""
         output.write_text(report.put_section(before, new_section, Apache.name))
         console.print(f"written: {output}")
-
-
-if __name__ == "__main__":
-    main()
