@@ -31,8 +31,7 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
 	lock image upgrade conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants \
-	spark bench \
-	bench-cluster opening demo clean
+	spark bench bench-cluster opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14

@@ -17,7 +17,6 @@ from kwire.conformance.bench import (
     rebalancing,
     report,
     shares,
-    spark,
     steady,
 )
 from kwire.conformance.bench.against import compare_rows
@@ -35,6 +34,7 @@ from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_mem
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
 from kwire.conformance.bench.sizes import SIZES, measure_series
+from kwire.conformance.bench.spark import latency, throughput
 from kwire.conformance.bench.stock import STOCK
 from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
@@ -52,7 +52,7 @@ PARTS = (
 )
 OPEN_FILES = 16_384  # for both ends of the connections, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
-OTHER_PROGRAMS = (spark, steady, encrypted, shares, rebalancing, fresh, suite)
+OTHER_PROGRAMS = (throughput, latency, steady, encrypted, shares, rebalancing, fresh, suite)
 """Programs that write other sections of the report; a whole run of this one keeps them."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # the width of a table in a file or pipe

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kwire.conformance.bench import report
+from kwire.conformance.bench.__main__ import OTHER_PROGRAMS
 from kwire.conformance.bench.brokers import External
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Series, new_topic
@@ -39,6 +40,12 @@ def test_section_replaces_the_old_one_and_is_kept_in_a_new_report() -> None:
     assert changed == more.replace("| 1.00 | 100 | 0.01 |", "| 7.00 | 100 | 0.07 |")
     assert report.keep_section(whole, more, "Spark") == more
     assert report.keep_section(whole, whole, "Spark") == whole
+
+
+def test_whole_run_of_the_benchmark_keeps_the_sections_on_spark() -> None:
+    headings = [part.HEADING for part in OTHER_PROGRAMS]
+    assert {throughput.HEADING, latency.HEADING} <= set(headings)
+    assert len(set(headings)) == len(headings)
 
 
 @pytest.mark.long

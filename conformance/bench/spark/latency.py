@@ -272,10 +272,10 @@ def section(bench: LatencyBench, cores: int, series: list[Series]) -> Section:
     note = (
         f"A query copies records from a topic to another, {1 / PAUSE_S:.0f} a second; the time is"
         f" from the producer to a consumer of the second topic. {bench.records:,} records a turn,"
-        f" after {bench.warm_s:g} s of others; {bench.rounds} rounds after one to warm up. Spark"
-        f" {judge.installed_version()}, one session of {cores} cores for both brokers, which run"
-        " beside it, as do the clients."
-        " `python -m kwire.conformance.bench.spark.latency` repeats it."
+        f" after {bench.warm_s:g} s of others. Measured rounds: {bench.rounds}, after one to warm"
+        f" up. Spark {judge.installed_version()}, one session of {cores} cores, with brokers and"
+        " clients beside it. In brackets is how often Spark notes its position; no turn has the end"
+        " of 5 minutes. `python -m kwire.conformance.bench.spark.latency` repeats it."
     )
     return Section(HEADING, note + against_micro_batches(series, Kwire.name), series)
 
