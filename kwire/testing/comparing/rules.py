@@ -256,6 +256,7 @@ ITEMS = (
             "broker.id",
             "controller.listener.names",
             "controller.quorum.voters",
+            "group.streams.topology.description.plugin.class",
             "inter.broker.listener.name",
             "listener.security.protocol.map",
             "listeners",
