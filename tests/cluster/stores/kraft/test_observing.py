@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kwire.cluster.stores.kraft.observing import (
     TOPIC_ID,
@@ -16,6 +14,7 @@ from kwire.cluster.stores.kraft.observing import (
     Limits,
     Observer,
     ObserverIdentity,
+    Wait,
 )
 from kwire.codecs.messages.fetch import FetchRequest
 from kwire.codecs.messages.fetch_snapshot import FetchSnapshotRequest
@@ -71,8 +70,10 @@ def test_fetch_snapshot_names_the_snapshot_and_the_replica() -> None:
     assert partition.replica_directory_id == b"d" * 16
 
 
-@given(st.integers(1, 200))
-def test_waits_grow_to_the_limit_and_no_further(failures: int) -> None:
+@pytest.mark.parametrize(
+    ("failures", "wait_ms"), [(1, 20), (2, 40), (3, 80), (6, 640), (7, 1000), (200, 1000)]
+)
+def test_waits_grow_to_the_limit_and_no_further(failures: int, wait_ms: int) -> None:
     limits = Limits(backoff_ms=20, backoff_max_ms=1000)
     observer = Observer(ObserverIdentity("c", 1, b"d" * 16), BOOTSTRAP, FakeLog(), limits)
     now_ms = waited_ms = 0
@@ -80,11 +81,10 @@ def test_waits_grow_to_the_limit_and_no_further(failures: int) -> None:
         step = observer.step(now_ms)
         assert isinstance(step, Ask)
         observer.failed(step, "no answer", now_ms)
-        waited_ms = 0
-        while not isinstance(observer.step(now_ms + waited_ms), Ask):
-            waited_ms += 1
-        now_ms += waited_ms
-    assert waited_ms == min(20 * 2 ** (failures - 1), 1000)
+        pause = observer.step(now_ms)
+        assert isinstance(pause, Wait)
+        waited_ms, now_ms = pause.until_ms - now_ms, pause.until_ms
+    assert waited_ms == wait_ms
 
 
 def test_all_addresses_are_asked_while_the_leader_is_away() -> None:

@@ -66,7 +66,7 @@ def comparable(image: ClusterImage) -> ClusterImage:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_replay_gives_deltas_that_make_each_image_of_the_one_before(data: st.DataObject) -> None:
     history = History(data).records()
@@ -81,7 +81,7 @@ def test_replay_gives_deltas_that_make_each_image_of_the_one_before(data: st.Dat
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_replay_gives_the_same_image_however_records_are_cut_into_batches(
     data: st.DataObject,
@@ -95,7 +95,7 @@ def test_replay_gives_the_same_image_however_records_are_cut_into_batches(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_replay_of_a_snapshot_and_the_log_behind_it_gives_the_image_of_the_whole_log(
     data: st.DataObject,
@@ -116,7 +116,7 @@ def test_replay_of_a_snapshot_and_the_log_behind_it_gives_the_image_of_the_whole
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_transaction_of_records_counts_as_a_whole_or_not_at_all(data: st.DataObject) -> None:
     history = History(data).records()
