@@ -298,7 +298,8 @@ def written_by_transactions(stage: ScenarioStage) -> None:
         version = int.from_bytes(value[:2])
         offset = OffsetCommitValue.decode(value, version, 2)
         stage.note("offset", [version, offset.offset, offset.leader_epoch, offset.metadata])
-        stage.note("expires, topic id", [offset.expire_timestamp, offset.topic_id.hex()])
+        stage.note("expires", offset.expire_timestamp)
+        stage.note("has the topic's id", offset.topic_id == topic.id)
 
 
 def _of_producer(data: bytes, producer: CaseProducer) -> Iterator[tuple[str, bytes, bytes]]:
