@@ -120,13 +120,19 @@ class BrokerRequestBatch:
 
         for broker_id, led in sorted(self._led.items()):
             topics = [
-                LeaderAndIsrTopicState(
-                    topic.name,
-                    topic.id,
-                    [state_of(each, led[each]) for each in topic_partitions],
-                )
+                LeaderAndIsrTopicState(topic.name, topic.id, partition_states)
                 for topic, topic_partitions in _by_topic(state, led)
+                if (
+                    partition_states := [
+                        state_of(each, led[each])
+                        for each in topic_partitions
+                        # A reassignment may have ended since the partition was added.
+                        if broker_id in topic.partitions[each[1]].replicas
+                    ]
+                )
             ]
+            if not topics:
+                continue
             leaders = {each.leader for topic in topics for each in topic.partition_states}
             yield BrokerRequest(
                 broker_id,

@@ -132,6 +132,13 @@ def test_leader_and_isr_groups_partitions_by_topic_for_each_broker() -> None:
     assert [each.broker_id for each in sent[3].live_leaders] == [1]
 
 
+def test_broker_that_has_lost_its_replica_gets_no_leader_and_isr() -> None:
+    """A reassignment may have ended between the event and its requests."""
+    batch = BrokerRequestBatch(controller_state(replace(RICH, replicas=(1, 2), removing=())))
+    batch.add_leader_and_isr([1, 3], PARTITION)
+    assert list(requests_of_kind(batch.requests(), LeaderAndIsrRequest)) == [1]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "is_new"),
     [(False, False, False), (True, False, True), (False, True, True), (True, True, True)],
