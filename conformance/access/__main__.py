@@ -1,14 +1,18 @@
-"""python -m kwire.conformance.access [--rewrite] [--only NAME]: compares Apache Kafka's responses
-with the stored ones."""
+"""Compares Apache Kafka's responses to the access requests with the recorded ones.
+
+python -m kwire.conformance.access
+python -m kwire.conformance.access --rewrite --only requests
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
 from difflib import unified_diff
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kwire.conformance.access.brokers import (
     answers,
@@ -24,7 +28,14 @@ from kwire.testing import ZooKeeperProcess
 DATA: Final = Path("tests/conformance/data")
 
 
-def _matrix(directory: Path) -> str:
+class Recording(NamedTuple):
+    """A file in DATA, and the function that gets the responses in it from Apache Kafka."""
+
+    file_name: str
+    current: Callable[[Path], str]
+
+
+def _requests(directory: Path) -> str:
     with apache(directory) as (plain, sasl):
         return text_of(answers(plain, sasl))
 
@@ -43,30 +54,37 @@ def _brokers(directory: Path) -> str:
         return text_of(answers_to_brokers(plain, sasl))
 
 
-RECORDED: Final = {
-    f"access-{VERSION}.txt": _matrix,
-    f"access-scenes-{VERSION}.txt": _scenes,
-    f"access-brokers-{ZOOKEEPER_VERSION}.txt": _brokers,
+RECORDINGS: Final = {
+    "requests": Recording(f"access-{VERSION}.txt", _requests),
+    "scenes": Recording(f"access-scenes-{VERSION}.txt", _scenes),
+    "brokers": Recording(f"access-brokers-{ZOOKEEPER_VERSION}.txt", _brokers),
 }
-"""The recorded files in DATA, each with the function that gets the responses from Apache Kafka."""
+"""The recordings by the names that `--only` takes."""
 
 
 def main() -> int:
-    """Compare the responses of Apache Kafka with the stored ones; return 1 if a file differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rewrite", action="store_true", help=f"store the responses in {DATA}")
-    parser.add_argument("--only", choices=list(RECORDED), help="compare only this file")
+    """Compare the responses of Apache Kafka with the recorded ones; return 1 if a file differs."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kwire.conformance.access",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rewrite", action="store_true", help=f"write the responses to {DATA}")
+    parser.add_argument("--only", choices=list(RECORDINGS), help="ask for one recording only")
     options = parser.parse_args()
-    names = [options.only] if options.only else list(RECORDED)
-    differ = [name for name in names if _differs(name, rewrite=options.rewrite)]
+    chosen = [RECORDINGS[options.only]] if options.only else RECORDINGS.values()
+    differ = [each for each in chosen if _differs(each, rewrite=options.rewrite)]
     return int(bool(differ))
 
 
-def _differs(name: str, *, rewrite: bool) -> bool:
-    """Compare one file with new responses and print the difference; return whether they differ."""
+def _differs(recording: Recording, *, rewrite: bool) -> bool:
+    """Compare a recording with new responses and print the difference; return whether they differ.
+
+    `rewrite` writes the new responses instead, and returns False.
+    """
     with tempfile.TemporaryDirectory() as directory:
-        current = RECORDED[name](Path(directory))
-    path = DATA / name
+        current = recording.current(Path(directory))
+    name, path = recording.file_name, DATA / recording.file_name
     if rewrite:
         path.parent.mkdir(exist_ok=True)
         path.write_text(current, encoding="utf-8")
