@@ -65,7 +65,7 @@ PAGES = frozenset({"README.md", "docs/clients.md", "docs/commands.md"})
 KAFKA_PYTHON = "from kafka import KafkaConsumer, KafkaProducer"
 PYSPARK = "from pyspark.sql import SparkSession"
 IN_A_TEST = "from kafka import KafkaProducer"
-SERVE = "kwire serve --set num.partitions=3              # any broker setting of Apache Kafka 4.3"
+SERVE = "kwire serve --set num.partitions=3              # any broker setting of Apache Kafka 4.4"
 COMMANDS = "kwire topics create orders --partitions 6 --set retention.ms=86400000"
 JOBS = (
     "kwire pipeline archive orders --to archive      # Parquet by topic and date, each record once"

@@ -47,7 +47,7 @@ AnyRequest: TypeAlias = Any
 BuildRequest = Callable[[MessageClasses, int], AnyRequest]
 
 UNSTABLE: Final = {ApiKey.INIT_PRODUCER_ID: 6}
-"""Versions in the schema that Apache Kafka 4.3 does not serve yet."""
+"""Versions in the schema that Apache Kafka does not serve, because they are unstable."""
 LAST: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
 """Sent after all others, since an allowed heartbeat turns GROUP into a streams group."""
 

@@ -1,4 +1,4 @@
-"""Configuration: the settings of Apache Kafka 4.3, and a broker's values of them."""
+"""Configuration: the settings of Apache Kafka 4.4, and a broker's values of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration of one broker: every setting of Apache Kafka 4.3, typed and immutable."""
+"""The configuration of one broker: every setting of Apache Kafka 4.4, typed and immutable."""
 
 from __future__ import annotations
 

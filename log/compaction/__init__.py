@@ -8,7 +8,7 @@
     batch_filter.py, batch_edit.py, transactions.py  what stays of a batch
     source.py, cleaned_segment.py  the files read and written
 
-Offsets never change.  The cleaner keeps the same records as `Cleaner.java` of Apache Kafka 4.3;
+Offsets never change.  The cleaner keeps the same records as `Cleaner.java` of Apache Kafka 4.4;
 tests let both clean the same files.
 """
 

@@ -85,7 +85,7 @@ class KraftMetadata:
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     """The configs of each resource by (type, name)."""
     leftovers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The configs of deleted topics by name.  Apache Kafka 4.3.1 drops them at once.  But if it
+    """The configs of deleted topics by name.  Apache Kafka drops them at once.  But if it
     reads records of the old and of a new topic together at a start, the new topic gets them."""
     features: dict[str, int] = field(default_factory=dict)
     """The level of each feature by name, including `metadata.version` and `kraft.version`."""

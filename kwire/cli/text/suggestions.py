@@ -68,7 +68,7 @@ def misspelt(kind: str, names: Iterable[str]) -> list[str]:
 
 
 def settings_of(kind: str) -> frozenset[str]:
-    """The names of the settings of a kind of resource in Kafka 4.3."""
+    """The names of the settings of a kind of resource."""
     if kind == "topic":
         from kwire.settings.topic_settings import TopicSettings
 

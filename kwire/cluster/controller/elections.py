@@ -1,6 +1,6 @@
 """Elections of leaders: for leaderless partitions, by ElectLeaders, and to balance leaders.
 
-ElectLeaders (key 43), v0-2, has the error messages and the order of Apache Kafka 4.3.  A partition
+ElectLeaders (key 43), v0-2, has the error messages and the order of Apache Kafka 4.4.  A partition
 that needs no election is answered with ELECTION_NOT_NEEDED.  If the request asks for all
 partitions, the answer leaves such partitions out, but still names their topics.  An unclean
 election is held only for a partition without a leader.

@@ -6,7 +6,7 @@ target replicas are in sync, one change removes the `removing` ones, and elects 
 old one is among them.
 
 AlterPartitionReassignments (key 45), v0-1, and ListPartitionReassignments (key 46), v0, have the
-error messages and the order of Apache Kafka 4.3.  New replicas must be on live brokers, except for
+error messages and the order of Apache Kafka 4.4.  New replicas must be on live brokers, except for
 a reassignment that was written into the store.  Replicas that the partition already has may be
 offline.  A request for the replicas that a partition already has changes nothing.
 """

@@ -9,8 +9,8 @@ Behaviour
 - A request of an unknown version gets a response: the v0 body with UNSUPPORTED_VERSION and the
   range of ApiVersions only, so that any client can use a lower version.
 - The response header always has version 0 (KIP-511), as the client does not know the version yet.
-- From v3 the request has the client's software name and version; if they do not match
-  `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
+- From v3 the request has the client's software name and version.  If one of them does not match
+  `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?`, the answer is INVALID_REQUEST and an empty list.
 - From v5 the request may name the cluster and the broker that the client means to reach (KIP-1242).
   The answer is REBOOTSTRAP_REQUIRED and an empty list if this is another cluster or broker,
   INVALID_REQUEST if only one of the two is named.

@@ -1,7 +1,7 @@
 """UnregisterController (key 94): v0.
 
 Behaviour
-- Removes a controller that is gone for good from the metadata (KIP-1242).  A cluster of kwire has
+- Removes a controller that is gone for good from the metadata (KIP-1312).  A cluster of kwire has
   no controllers but the active one, so nothing is ever removed: INVALID_REQUEST for the active
   controller, CONTROLLER_ID_NOT_REGISTERED for any other.
 - UNSUPPORTED_VERSION for any other while `metadata.version` is below 33 (4.4-IV2).
