@@ -98,13 +98,13 @@ def test_schemas_of_a_jar_become_one_file_for_request_and_response(jars: Path) -
     assert (request.number, response.name) == (97, "KRaftExampleResponse")
 
 
-def test_comments_of_today_stay_at_their_lines_and_lost_ones_are_reported(jars: Path) -> None:
-    today = COMMENTED
-    text = file_texts(read_schemas(jars), {"kraft_example": today})["kraft_example"]
+def test_existing_comments_stay_at_their_lines_and_lost_ones_are_reported(jars: Path) -> None:
+    existing = COMMENTED
+    text = file_texts(read_schemas(jars), {"kraft_example": existing})["kraft_example"]
     assert text.startswith("# An example\n# of two lines.\n\nrequest 97 ")
     assert "    # Where it is.\n    Url: string?3+ = null  # a URL\n" in text
     assert "        Ids: []int32?  # may be null\n" in text
-    assert list(lost_comments(text, today)) == ["KRaftExampleRequest.Old: # gone soon"]
+    assert list(lost_comments(text, existing)) == ["KRaftExampleRequest.Old: # gone soon"]
 
 
 def test_title_of_a_new_file_names_the_topic_of_the_record(jars: Path) -> None:

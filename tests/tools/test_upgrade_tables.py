@@ -21,7 +21,7 @@ ERRORS = [Error(code.value, code.name, code.retriable) for code in ErrorCode]
 SETTING = Setting("topic", "a.b", "INT", "1", "", "LOW", "", True, "", "")
 
 
-def test_error_codes_of_today_leave_the_module_as_it_is() -> None:
+def test_unchanged_error_codes_leave_the_module_as_it_is() -> None:
     source = (command.ROOT / "codecs/errors.py").read_text("utf-8")
     assert with_errors(source, reversed(ERRORS)) == source
 
@@ -135,9 +135,9 @@ def test_repository_is_what_the_upgrade_to_the_reference_writes() -> None:
     """The schemas, error codes, settings, features and the newest release, by the jars."""
     release = read_release(libs(VERSION))
     assert release.version == VERSION
-    today = texts_in(command.ROOT / command.SCHEMAS)
-    for stem, text in file_texts(release.schemas, today).items():
-        assert today.get(stem) == text, stem
+    existing = texts_in(command.ROOT / command.SCHEMAS)
+    for stem, text in file_texts(release.schemas, existing).items():
+        assert existing.get(stem) == text, stem
     facts = release.facts
     assert facts.errors == ERRORS
     tables = {

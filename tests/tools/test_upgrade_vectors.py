@@ -12,7 +12,7 @@ from tools.upgrade import __main__ as command
 from tools.upgrade import vectors
 from tools.upgrade.drawing import Drawing, Size
 from tools.upgrade.matrix import MatrixFailed, matrix_lines
-from tools.upgrade.vectors import SIZES, damaged, drawn, messages, read, write
+from tools.upgrade.vectors import SIZES, all_schemas, damaged_messages, random_messages, read, write
 
 EXAMPLE = """
 data Example, versions 0-1, flexible 1+
@@ -60,7 +60,7 @@ def _some(schema: MessageSchema, seed: str) -> list[object]:
 
 
 def test_each_version_of_a_message_is_drawn_ten_times(example: MessageSchema) -> None:
-    lines = list(drawn([example]))
+    lines = list(random_messages([example]))
     assert [line["version"] for line in lines] == [0] * 10 + [1] * 10
     assert all(line["message"] == "Example" for line in lines)
 
@@ -68,7 +68,7 @@ def test_each_version_of_a_message_is_drawn_ten_times(example: MessageSchema) ->
 def test_known_damage_is_kept_and_new_messages_are_damaged_twice() -> None:
     whole = [{"message": name, "version": 0, "hex": "0102ff"} for name in ("Old", "New")]
     known = [{"message": "Old", "version": 0, "hex": "07", "refused": "why"}]
-    assert list(damaged(whole, known)) == [
+    assert list(damaged_messages(whole, known)) == [
         {"message": "Old", "version": 0, "hex": "07"},
         {"message": "New", "version": 0, "hex": "0102"},
         {"message": "New", "version": 0, "hex": "01fdff"},
@@ -90,9 +90,9 @@ def test_written_lines_are_read_again_and_the_file_is_always_the_same(tmp_path: 
 def test_recorded_messages_are_those_that_the_reference_makes() -> None:
     """Those of the schemas that the reference has; the others need the jars of 3.9.2."""
     recorded = read(Path("tests/codecs/data") / vectors.VECTORS)
-    schemas = [each for each in messages() if each.kind in ("metadata", "key", "value")]
+    schemas = [each for each in all_schemas() if each.kind in ("metadata", "key", "value")]
     names = {schema.name for schema in schemas}
-    found = vectors.ask(libs(VERSION), drawn(schemas))
+    found = vectors.ask_kafka(libs(VERSION), random_messages(schemas))
     assert found == [line for line in recorded if line["message"] in names]
 
 

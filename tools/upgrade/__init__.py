@@ -1,5 +1,10 @@
 """Moves kwire to another release of Apache Kafka: `make upgrade KAFKA=4.5.0`.
 
-`jars.py` reads the message schemas out of Kafka's jars, `notation.py` writes them in the notation
-of `codecs/schema`, and `schema_files.py` keeps one file for each API key or record type.
+jars.py, facts.py, release.py     what the jars of a release say
+notation.py, schema_files.py      its message schemas, as files of `codecs/schema`
+tables.py                         its error codes, settings and features, as tables
+drawing.py, vectors.py            messages as its encoder writes them
+worklist.py, schema_changes.py    what is new in it, as items (item.py)
+serving.py                        what kwire has of that
+matrix.py                         where kwire answers unlike it
 """

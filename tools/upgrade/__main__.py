@@ -51,13 +51,13 @@ def jars_of(kafka: str) -> Path:
 
 
 def rewrite(release: Release) -> list[str]:
-    """Write all that follows from a release; return what a person has to know."""
+    """Write the schemas and tables of a release; return one line about each written file."""
     notes = []
-    today = texts_in(ROOT / SCHEMAS)
-    texts = file_texts(release.schemas, today)
+    existing = texts_in(ROOT / SCHEMAS)
+    texts = file_texts(release.schemas, existing)
     for stem in write(ROOT / SCHEMAS, texts):
         notes.append(f"{SCHEMAS}/{stem}.txt is written")
-        lost = lost_comments(texts[stem], today.get(stem, ""))
+        lost = lost_comments(texts[stem], existing.get(stem, ""))
         notes += [f"{SCHEMAS}/{stem}.txt lost a comment: {comment}" for comment in lost]
     facts = release.facts
     tables = write_tables(ROOT, release.version, facts.errors, facts.settings, facts.features)
@@ -75,8 +75,8 @@ def highest_versions(facts: Facts) -> dict[int, int]:
     }
 
 
-def run(*command: str) -> bool:
-    """Run a command of the repository; say which failed, and return whether it did not."""
+def run_python(*command: str) -> bool:
+    """Run a Python program of the repository; print its name and return False if it fails."""
     done = subprocess.run([sys.executable, *command], cwd=ROOT)
     if done.returncode:
         print(f"FAILED: python {' '.join(command)}", file=sys.stderr)
@@ -84,16 +84,16 @@ def run(*command: str) -> bool:
 
 
 def write_all(release: Release, folder: Path, *, with_vectors: bool) -> tuple[list[str], bool]:
-    """Write all that follows from a release; return notes for the reader, and if all went well."""
+    """Write all files of a release; return a line about each, and whether all programs succeed."""
     notes = rewrite(release)
-    good = run("-m", "kwire.codecs.generator") and run("tools/derived.py")
-    if with_vectors and good:
+    succeeded = run_python("-m", "kwire.codecs.generator") and run_python("tools/derived.py")
+    if with_vectors and succeeded:
         names = names_of(release.schemas)
         recorded = vectors.record(ROOT, folder, libs(ZOOKEEPER_VERSION), names)
         for name, count in recorded.items():
             notes.append(f"{vectors.FOLDER}/{name} has {count} messages")
-        good = run("-m", "kwire.codecs", str(vectors.FOLDER / vectors.VECTORS))
-    return notes, good
+        succeeded = run_python("-m", "kwire.codecs", str(vectors.FOLDER / vectors.VECTORS))
+    return notes, succeeded
 
 
 def print_matrix(version: str, folder: Path, target: Path) -> bool:
@@ -111,7 +111,7 @@ def print_matrix(version: str, folder: Path, target: Path) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if all steps went well, which says nothing about the work list; 2 without jars."""
+    """Return 0 if all steps succeed, even with items to be done; 1 if not, and 2 without jars."""
     options = _parser().parse_args(arguments)
     try:
         folders = jars_of(options.before), jars_of(options.kafka)
@@ -120,9 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"upgrade: {error}", file=sys.stderr)
         return EXIT_NOT_RUN
     notes: list[str] = []
-    good = True
+    succeeded = True
     if not options.list:
-        notes, good = write_all(after, folders[1], with_vectors=options.vectors)
+        notes, succeeded = write_all(after, folders[1], with_vectors=options.vectors)
     text = list_text(work_list(before, after, serving(ROOT)), before.version, after.version)
     print(text, *notes, sep="\n")
     if options.list:
@@ -132,9 +132,11 @@ def main(arguments: list[str] | None = None) -> int:
     target.write_text(text, "utf-8")
     if options.matrix:
         both = zip((after, before), folders[::-1], strict=True)
-        good &= all([print_matrix(release.version, folder, target) for release, folder in both])
+        succeeded &= all(
+            [print_matrix(release.version, folder, target) for release, folder in both]
+        )
     print(f"\nThe list is in {target}.")
-    return 0 if good else 1
+    return 0 if succeeded else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ from kwire.codecs.uuids import uuid_text
 
 CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-é漢😀"
 PART: Final = 8
-"""The length of what long strings and bytes repeat, so that a file of them is small."""
+"""The length of the random part that long strings and bytes repeat, so that they compress well."""
 EDGE_TEXTS: Final = ("", "x" * 126, "x" * 127, "x" * 128, 'é漢😀\0"')
 _BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32}
 _UUID_BYTES: Final = 16
@@ -27,7 +27,7 @@ class Size(Enum):
     """How much a message holds: the most elements of an array, and characters of a string."""
 
     EMPTY = (0, 0)
-    """Every number is zero, and everything that may be null is."""
+    """Every number is zero, and every field that may be null is null."""
     SHORT = (3, 8)
     LONG = (5, 200)
     """Lengths above 127, which take more than one byte where they are compact."""
@@ -66,7 +66,10 @@ class Drawing:
         }
 
     def _field(self, field: SchemaField, size: Size) -> Json:
-        """The value of a field: null as often as it is short if it may be null."""
+        """The value of a field.
+
+        If it may be null, it is null in an EMPTY message, and in every fourth of the others.
+        """
         if field.is_nullable(self._version) and (
             size is Size.EMPTY or self._random.random() < 0.25
         ):
@@ -74,7 +77,7 @@ class Drawing:
         if not field.is_array:
             return self._value(field, size)
         count = self._random.randint(0, size.elements)
-        # What is in an array is short, so that a message does not grow with each level.
+        # Elements are short, so that messages with nested arrays do not become huge.
         inner = Size.SHORT if size is Size.LONG and count > 1 else size
         return [self._value(field, inner) for _ in range(count)]
 
@@ -95,7 +98,7 @@ class Drawing:
         return draw[field.type](size)
 
     def _integer(self, type_name: str, size: Size) -> int:
-        """A small number, -1, one at the edge of the type, or any."""
+        """0, -1, the lowest or highest number of the type, one from 0 to 127, or any number."""
         bits = _BITS[type_name]
         low, high = (0, (1 << bits) - 1)
         if type_name.startswith("int"):

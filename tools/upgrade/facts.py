@@ -18,7 +18,7 @@ PROGRAM: Final = Path(__file__).with_name("Facts.java")
 TIMEOUT_S: Final = 300
 BROKER: Final = "broker"
 RECORDS_MAY_CHANGE: Final = "didMetadataChange"
-"""The ability of a metadata.version from which there is no way back to the one before."""
+"""Kafka's method that says whether a downgrade below a metadata.version could lose records."""
 
 
 class Api(NamedTuple):

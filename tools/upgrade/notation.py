@@ -1,8 +1,8 @@
 """Kafka's JSON schema of a message in the notation of `codecs/schema`.
 
 Both describe the same message.  Kafka's JSON keeps the versions of fields that were there before
-the lowest valid version; the notation has only what a valid version can send, and names only what
-is not the rule (see `codecs/schema_notation.py`).
+the lowest valid version; the notation has only what a valid version can send, and leaves out
+what follows from rules (see `codecs/schema_notation.py`).
 """
 
 from __future__ import annotations

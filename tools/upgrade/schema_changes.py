@@ -25,7 +25,7 @@ class _Field(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line with its path for its name."""
+        """The line in the notation, with the path in place of the name."""
         _, _, rest = self.line.text.partition(": ")
         return f"{self.path}: {rest}{', map key' if self.line.is_map_key else ''}"
 
@@ -39,25 +39,25 @@ def schema_items(before: Release, after: Release, serving: Serving) -> Iterator[
     """The items about messages and fields, then those about the comments of schemas."""
     old = {schema.name: schema for schema in before.schemas}
     new = {schema.name: schema for schema in after.schemas}
-    judge = _Judge(after, serving)
+    statuses = _Statuses(after, serving)
     for name in sorted(old.keys() - new.keys()):
         yield Item(FIELDS, f"{name} is gone", Status.TO_DO)
     for name in sorted(new):
         if name not in old:
-            yield _new_message(new[name], judge)
+            yield _new_message(new[name], statuses)
         else:
-            yield from _changed_fields(old[name], new[name], judge)
+            yield from _changed_fields(old[name], new[name], statuses)
     for name in sorted(new):
         details = list(_new_comments(old.get(name), new[name]))
         if details:
-            yield Item(COMMENTS, name, *judge.message(new[name]), details)
+            yield Item(COMMENTS, name, *statuses.message(new[name]), details)
 
 
-class _Judge:
-    """Says of messages and fields whether kwire has them."""
+class _Statuses:
+    """The status of messages and fields: whether kwire has them."""
 
     def __init__(self, release: Release, serving: Serving) -> None:
-        """Judge the messages of a release."""
+        """`release` is the one that has the messages."""
         self._apis: dict[int, Api] = {api.key: api for api in release.facts.apis}
         self._serving = serving
 
@@ -93,16 +93,16 @@ class _Judge:
         return (Status.SERVED if served else Status.TO_DO), ""
 
 
-def _new_message(schema: JsonSchema, judge: _Judge) -> Item:
+def _new_message(schema: JsonSchema, statuses: _Statuses) -> Item:
     line = message_lines(schema)
     if line is None:
         return Item(FIELDS, f"{schema.name} has no valid version", Status.GATED)
-    status, note = judge.message(schema)
+    status, note = statuses.message(schema)
     details = [field.text for field in _fields(line)]
     return Item(FIELDS, f"new message: {line.text}", status, note, details)
 
 
-def _changed_fields(old: JsonSchema, new: JsonSchema, judge: _Judge) -> Iterator[Item]:
+def _changed_fields(old: JsonSchema, new: JsonSchema, statuses: _Statuses) -> Iterator[Item]:
     """The items about the fields of one message that both releases have."""
     before, after = message_lines(old), message_lines(new)
     if before is None or after is None:
@@ -110,12 +110,12 @@ def _changed_fields(old: JsonSchema, new: JsonSchema, judge: _Judge) -> Iterator
             yield Item(FIELDS, f"{new.name}: its valid versions changed", Status.TO_DO)
         return
     if before.text != after.text and new.json["type"] not in _API_KINDS:
-        yield Item(FIELDS, f"{before.text} → {after.text}", *judge.message(new))
+        yield Item(FIELDS, f"{before.text} → {after.text}", *statuses.message(new))
     known = {field.path: field for field in _fields(before)}
     present = {field.path: field for field in _fields(after)}
     gone = {path: field for path, field in known.items() if path not in present}
     for path, field in present.items():
-        status = judge.field(new, field.line)
+        status = statuses.field(new, field.line)
         former = known.get(path) or _renamed(gone, field)
         if former is None:
             yield Item(FIELDS, f"{new.name}: new {field.text}", *status)
@@ -126,11 +126,11 @@ def _changed_fields(old: JsonSchema, new: JsonSchema, judge: _Judge) -> Iterator
             text = f"{new.name}: {former.text} → {field.form}"
             yield Item(FIELDS, text, *status)
     for field in gone.values():
-        yield Item(FIELDS, f"{new.name}: {field.text} is gone", *judge.message(new))
+        yield Item(FIELDS, f"{new.name}: {field.text} is gone", *statuses.message(new))
 
 
 def _renamed(gone: dict[str, _Field], field: _Field) -> _Field | None:
-    """Return the field that is gone from the same struct and says the same but for its name."""
+    """Return the only field of the same struct that is gone and differs by its name alone."""
     struct = field.path.rpartition(".")[0]
     same = [
         each
@@ -148,7 +148,7 @@ def _fields(message: SchemaLine) -> Iterator[_Field]:
 
 
 def _new_comments(old: JsonSchema | None, new: JsonSchema) -> Iterator[str]:
-    """The comments of a schema that are new, and what it says of its fields if that is."""
+    """The new comments of a schema, and the descriptions of fields that are new or changed."""
     known = set(old.comments) if old is not None else set()
     yield from (comment for comment in new.comments if comment not in known)
     lines = message_lines(new)

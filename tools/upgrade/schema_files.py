@@ -62,8 +62,11 @@ def title_of(schema: JsonSchema) -> str:
     return f"# {name}"
 
 
-def file_texts(schemas: Iterable[JsonSchema], today: Mapping[str, str]) -> dict[str, str]:
-    """The text of each schema file by its name without `.txt`; `today` has the texts of today."""
+def file_texts(schemas: Iterable[JsonSchema], existing: Mapping[str, str]) -> dict[str, str]:
+    """The text of each schema file by its name without `.txt`.
+
+    `existing` has the present texts, whose comments are kept.
+    """
     grouped: dict[str, list[JsonSchema]] = {}
     for schema in schemas:
         if schema.name in KEPT:
@@ -74,7 +77,7 @@ def file_texts(schemas: Iterable[JsonSchema], today: Mapping[str, str]) -> dict[
         group.sort(key=lambda schema: _KINDS.index(_kind(schema)))
         lines = [line for schema in group if (line := message_lines(schema)) is not None]
         if lines:
-            comments = read_comments(today.get(stem, ""))
+            comments = read_comments(existing.get(stem, ""))
             if not comments.head:
                 comments.head = [title_of(group[0])]
             texts[stem] = _text(lines, comments)
@@ -141,9 +144,9 @@ def _name(line: str) -> str:
     return head.partition(",")[0].rpartition(" ")[2]
 
 
-def lost_comments(text: str, today: str) -> Iterator[str]:
-    """The comments of today's text that the new text has no line for."""
-    kept, before = read_comments(text), read_comments(today)
+def lost_comments(text: str, existing: str) -> Iterator[str]:
+    """The comments of the existing text that the new text has no line for."""
+    kept, before = read_comments(text), read_comments(existing)
     for path, lines in before.above.items():
         if path not in kept.above:
             yield f"{'.'.join(path)}: {' '.join(lines)}"

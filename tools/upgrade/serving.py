@@ -40,8 +40,8 @@ class Status(Enum):
     SERVED = "served"
     TO_DO = "to be done"
     GATED = "gated"
-    """Kafka itself does not offer it: an unstable version, a level that is not for production, or
-    internal."""
+    """Kafka itself does not offer it to clients: an unstable version, a level that is not for
+    production, an internal setting, or a request for controllers."""
 
 
 class Serving(NamedTuple):

@@ -1,7 +1,6 @@
 """The tables that tests and code compare with: error codes, settings and features.
 
-They are written as they are in the repository, so that a release without changes writes them as
-they were.
+A release without changes leaves the files as they are.
 """
 
 from __future__ import annotations
@@ -56,7 +55,10 @@ def features_table(levels: Iterable[FeatureLevel]) -> str:
 
 
 def with_errors(source: str, errors: Iterable[Error]) -> str:
-    """The source of `codecs/errors.py` with these error codes; raises ValueError if it is not."""
+    """The text of `codecs/errors.py` with these error codes.
+
+    Raises ValueError if `source` has not one list of error codes and one of retriable ones.
+    """
     ordered = sorted(errors)
     members = "".join(f"    {each.name} = {each.code}\n" for each in ordered)
     retriable = "".join(f"        ErrorCode.{each.name},\n" for each in ordered if each.retriable)

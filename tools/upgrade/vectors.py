@@ -33,13 +33,13 @@ class NotEncoded(RuntimeError):
     """Apache Kafka cannot encode what the schema says.  The text names the first such message."""
 
 
-def messages() -> list[MessageSchema]:
+def all_schemas() -> list[MessageSchema]:
     """The schemas of all messages in the repository."""
     return [message for name in schema_names() for message in load(name)]
 
 
-def drawn(schemas: Iterable[MessageSchema]) -> Iterator[Line]:
-    """Values of each message and version, as many as `SIZES` says."""
+def random_messages(schemas: Iterable[MessageSchema]) -> Iterator[Line]:
+    """Random values of each message and version: one message for each of `SIZES`."""
     for schema in schemas:
         for version in schema.versions.all():
             drawing = Drawing(schema, version, SEED)
@@ -48,8 +48,11 @@ def drawn(schemas: Iterable[MessageSchema]) -> Iterator[Line]:
                 yield {"message": schema.name, "version": version, "json": values}
 
 
-def ask(libs: Path, lines: Iterable[Line]) -> list[Line]:
-    """What `KafkaMessages.java` says of the lines, by the jars in `libs`."""
+def ask_kafka(libs: Path, lines: Iterable[Line]) -> list[Line]:
+    """Let `KafkaMessages.java` encode the values, or decode the bytes, of some lines.
+
+    `libs` is the folder of the jars that it uses.  Raises NotEncoded.
+    """
     command = [str(java.executable()), *QUICK_JVM, "-cp", f"{libs}/*", str(PROGRAM)]
     given = "".join(f"{json.dumps(line)}\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -58,17 +61,17 @@ def ask(libs: Path, lines: Iterable[Line]) -> list[Line]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def asked(libs: Path, libs_before: Path, names: set[str], lines: Sequence[Line]) -> list[Line]:
-    """The same, with the messages that are not in `names` by the jars in `libs_before`."""
+def ask_both(libs: Path, older_libs: Path, names: set[str], lines: Sequence[Line]) -> list[Line]:
+    """Do the same, but with the jars in `older_libs` for messages that are not in `names`."""
     now = [line for line in lines if line["message"] in names]
     earlier = [line for line in lines if line["message"] not in names]
-    return [*ask(libs, now), *ask(libs_before, earlier)]
+    return [*ask_kafka(libs, now), *ask_kafka(older_libs, earlier)]
 
 
-def damaged(whole: Iterable[Line], known: Iterable[Line]) -> Iterator[Line]:
+def damaged_messages(whole: Iterable[Line], known: Iterable[Line]) -> Iterator[Line]:
     """The damaged bytes in `known`, and two for each message and version that has none there.
 
-    One lacks its last byte, the other has another one in its middle.
+    The first of the two lacks the last byte.  In the second, the byte in the middle is changed.
     """
     recorded: dict[tuple[str, int], list[str]] = {}
     for line in known:
@@ -91,7 +94,7 @@ def read(path: Path) -> list[Line]:
 
 
 def write(path: Path, lines: Iterable[Line]) -> None:
-    """Write lines to a compressed file, which is the same for the same lines."""
+    """Write lines to a compressed file.  The same lines make the same bytes."""
     text = "".join(
         json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines
     )
@@ -99,17 +102,19 @@ def write(path: Path, lines: Iterable[Line]) -> None:
         file.write(text.encode())
 
 
-def record(root: Path, libs: Path, libs_before: Path, names: set[str]) -> dict[str, int]:
+def record(root: Path, libs: Path, older_libs: Path, names: set[str]) -> dict[str, int]:
     """Write all recorded messages; return how many lines each file has.
 
     `names` are the messages of the release in `libs`.
     """
-    schemas = messages()
-    vectors = asked(libs, libs_before, names, list(drawn(schemas)))
+    schemas = all_schemas()
+    vectors = ask_both(libs, older_libs, names, list(random_messages(schemas)))
     damage = list(
-        damaged(vectors[SIZES.index(Size.SHORT) :: len(SIZES)], read(root / FOLDER / DAMAGED))
+        damaged_messages(
+            vectors[SIZES.index(Size.SHORT) :: len(SIZES)], read(root / FOLDER / DAMAGED)
+        )
     )
-    found = {VECTORS: vectors, DAMAGED: asked(libs, libs_before, names, damage)}
+    found = {VECTORS: vectors, DAMAGED: ask_both(libs, older_libs, names, damage)}
     for name, lines in found.items():
         write(root / FOLDER / name, lines)
     return {name: len(lines) for name, lines in found.items()}
