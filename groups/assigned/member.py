@@ -68,7 +68,7 @@ class AssignedMember(ABC, Generic[H]):
 
     @property
     def assigned_in_no_epoch(self) -> H:
-        """What the member has, each with epoch 0: it is away, and nothing ties it to an epoch."""
+        """What the member has, each with epoch 0: what a record says while the member is away."""
         return self.assigned
 
     def reconciled_to(self, epoch: int) -> bool:

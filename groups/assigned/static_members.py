@@ -54,7 +54,7 @@ class StaticDecision(AssignedDecision[Any, M, T], Generic[M, T]):
     replaced: str | None = None
     """Id of the static member that the member of the request replaces."""
     replacing: str | None = None
-    """Id of that member of the request."""
+    """Id of the member of the request, if it replaces a static member."""
 
     def replace_static_member(self, holder: M, member_id: str) -> M:
         """Replace a static member that comes back with another member id.  Returns the new one."""
@@ -70,7 +70,7 @@ class StaticDecision(AssignedDecision[Any, M, T], Generic[M, T]):
         return member
 
     def leave_for_a_while(self, member: M) -> None:
-        """Keep the member and its session: no other member gets what it has until that ends."""
+        """Keep the member until its session ends; no other member gets its partitions or tasks."""
         self.note(f"member {member.member_id} leaves for a while")
         away = replace(
             member,

@@ -66,6 +66,7 @@ class ConsumerMember(AssignedMember[AssignedPartitions]):
 
     @property
     def assigned_in_no_epoch(self) -> AssignedPartitions:
+        """See AssignedMember."""
         return {t: dict.fromkeys(partitions, 0) for t, partitions in self.assigned.items()}
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:

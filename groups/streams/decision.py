@@ -12,30 +12,17 @@ from kwire.groups.assigned.static_members import StaticDecision
 from kwire.groups.assigned.target import MemberTarget
 from kwire.groups.streams import target
 from kwire.groups.streams.configuring import ConfiguredTopology, InternalTopic, TopologyCache
-from kwire.groups.streams.group import NO_EPOCH, SessionOf, StreamsGroup, StreamsSession
+from kwire.groups.streams.group import (
+    NO_DESCRIPTIONS,
+    DescriptionEpochs,
+    SessionOf,
+    StreamsGroup,
+    StreamsSession,
+)
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.records import ROLES
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets
 from kwire.groups.surroundings import StreamsSettings
-
-
-class DescriptionEpochs(NamedTuple):
-    """The epochs of a group's topology, and of the descriptions that the plug-in has and refused.
-
-    -1: none.
-    """
-
-    topology: int = NO_EPOCH
-    stored: int = NO_EPOCH
-    failed: int = NO_EPOCH
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the plug-in may get the description of the present topology."""
-        return self.topology >= 0 and self.topology not in (self.stored, self.failed)
-
-
-NO_DESCRIPTIONS = DescriptionEpochs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +31,8 @@ class StreamsHeartbeatReply:
 
     response: StreamsGroupHeartbeatResponse
     to_create: Mapping[str, InternalTopic] = field(default_factory=dict)
-    described: DescriptionEpochs = NO_DESCRIPTIONS
+    descriptions: DescriptionEpochs = NO_DESCRIPTIONS
+    """Whether the plug-in lacks the description of the topology after the heartbeat."""
 
 
 class StreamsPlan(NamedTuple):
@@ -99,9 +87,9 @@ class StreamsDecision(StaticDecision[StreamsMember, TaskSets]):
         )
 
     def note_description(self, *, stored: int | None = None, failed: int | None = None) -> None:
-        """Note in the log the topology epoch whose description the plug-in has or refused.
+        """Write to the log for which topology epochs the plug-in stored or refused a description.
 
-        None leaves an epoch as it is.  The group stays in its epoch.
+        With None, the epoch in the log stays.  The epoch of the group stays, too.
         """
         group = self.group
         self.append(

@@ -29,6 +29,28 @@ UNCERTAIN_EPOCH = -2
 """The plug-in may have a description: it was called, and the outcome is not in the log yet."""
 
 
+class DescriptionEpochs(NamedTuple):
+    """Which descriptions of a group's topology the plug-in has, by epochs of the topology.
+
+    NO_EPOCH stands for none.
+    """
+
+    topology: int = NO_EPOCH
+    """The epoch of the present topology."""
+    stored: int = NO_EPOCH
+    """The epoch of the description that the plug-in has; UNCERTAIN_EPOCH if it may have one."""
+    failed: int = NO_EPOCH
+    """The epoch of the description that the plug-in refused for good."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the plug-in lacks the description of the present topology, and may get it."""
+        return self.topology >= 0 and self.topology not in (self.stored, self.failed)
+
+
+NO_DESCRIPTIONS = DescriptionEpochs()
+
+
 @dataclass(frozen=True, slots=True)
 class StreamsSession:
     """The state of a group that is not in records; a new coordinator starts without it."""
@@ -55,8 +77,12 @@ class SessionOf(NamedTuple):
         """Set the group's session.  A shutdown request ends when the last member has left."""
         group, session = groups.get(self.group_id), self.session
         if isinstance(group, StreamsGroup):
-            known = {m: each for m, each in session.task_offsets.items() if m in group.members}
-            session = replace(session, task_offsets=known)
+            offsets = {
+                member_id: offsets
+                for member_id, offsets in session.task_offsets.items()
+                if member_id in group.members
+            }
+            session = replace(session, task_offsets=offsets)
             group.session = session if group.members else replace(session, shutdown_by=None)
 
 
@@ -71,9 +97,9 @@ class StreamsGroup(StaticGroup[StreamsMember, TaskSets]):
     validated_topology_epoch: int = NO_EPOCH
     """Epoch of the topology that has no problem with its topics; -1: none."""
     stored_description_epoch: int = NO_EPOCH
-    """Epoch of the topology whose description the plug-in has; -1: none, -2: perhaps one."""
+    """See DescriptionEpochs.stored."""
     failed_description_epoch: int = NO_EPOCH
-    """Epoch of the topology whose description the plug-in refused for good; -1: none."""
+    """See DescriptionEpochs.failed."""
     assignment_configs: Mapping[str, str] = field(default_factory=dict)
     """The settings of the last assignment."""
     topology: Topology | None = None
@@ -108,8 +134,9 @@ class StreamsGroup(StaticGroup[StreamsMember, TaskSets]):
         """Remove a member; the last one ends a shutdown that was requested."""
         StaticGroup.remove(self, member_id)
         if member_id in self.session.task_offsets:
-            left = {m: each for m, each in self.session.task_offsets.items() if m != member_id}
-            self.session = replace(self.session, task_offsets=left)
+            offsets = {**self.session.task_offsets}
+            del offsets[member_id]
+            self.session = replace(self.session, task_offsets=offsets)
         if not self.members:
             self.session = replace(self.session, shutdown_by=None)
 
@@ -162,6 +189,12 @@ class StreamsGroup(StaticGroup[StreamsMember, TaskSets]):
         return {self.members[member_id].process_id for member_id in owners.get(task, ())}
 
     # -- the topology
+
+    @property
+    def description_epochs(self) -> DescriptionEpochs:
+        return DescriptionEpochs(
+            self.topology_epoch, self.stored_description_epoch, self.failed_description_epoch
+        )
 
     @property
     def has_description(self) -> bool:

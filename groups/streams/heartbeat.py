@@ -28,7 +28,6 @@ from kwire.groups.assigned.static_members import StaticHeartbeat
 from kwire.groups.assigned.target import MemberTarget
 from kwire.groups.streams.configuring import ConfiguredTopology, StatusCode
 from kwire.groups.streams.decision import (
-    DescriptionEpochs,
     StreamsDecision,
     StreamsHeartbeatReply,
     StreamsPlan,
@@ -131,10 +130,9 @@ class StreamsHeartbeat(StaticHeartbeat[StreamsGroupHeartbeatRequest, StreamsMemb
         else:
             session = replace(self._session, is_configured=configured.is_ready)
         decision.set_session(session)
-        group = self.group
-        stored, failed = group.stored_description_epoch, group.failed_description_epoch
-        described = DescriptionEpochs(topology.epoch, stored, failed)
-        return StreamsHeartbeatReply(response, configured.to_create, described)
+        # The request may bring the topology: the group does not have it yet.
+        descriptions = self.group.description_epochs._replace(topology=topology.epoch)
+        return StreamsHeartbeatReply(response, configured.to_create, descriptions)
 
     def _topology(self) -> Topology:
         """The group's topology, which the first member that joins sets."""
@@ -196,7 +194,7 @@ class StreamsHeartbeat(StaticHeartbeat[StreamsGroupHeartbeatRequest, StreamsMemb
         """
         if self.request.instance_id is None:
             return updated != member
-        return updated.what_moves_tasks != member.what_moves_tasks
+        return updated.assignment_inputs != member.assignment_inputs
 
     def _epoch(self, topology: Topology, configured: ConfiguredTopology, *, begin: bool) -> int:
         """Return the group's epoch after the heartbeat.

@@ -26,16 +26,16 @@ from kwire.groups.limits import GroupLimits
 from kwire.groups.streams import describing
 from kwire.groups.streams.configuring import ConfiguredTopology, TopologyCache
 from kwire.groups.streams.decision import (
-    NO_DESCRIPTIONS,
-    DescriptionEpochs,
     StreamsDecision,
     StreamsHeartbeatReply,
     StreamsPlan,
 )
 from kwire.groups.streams.group import (
+    NO_DESCRIPTIONS,
     NO_EPOCH,
     STREAMS_TYPE,
     UNCERTAIN_EPOCH,
+    DescriptionEpochs,
     StreamsGroup,
 )
 from kwire.groups.streams.heartbeat import StreamsHeartbeat
@@ -133,12 +133,11 @@ class StreamsKind(
     # -- descriptions of topologies, which a plug-in of the broker stores (KIP-1331)
 
     def description_epochs(self, group_id: str) -> DescriptionEpochs:
-        """The epochs of the group's descriptions; all -1 if there is no such group."""
+        """Which descriptions of the group's topology the plug-in has; none without a group."""
         group = self.find(group_id)
         if group is None:
             return NO_DESCRIPTIONS
-        stored, failed = group.stored_description_epoch, group.failed_description_epoch
-        return DescriptionEpochs(group.topology_epoch, stored, failed)
+        return group.description_epochs
 
     def check_description(self, group_id: str, member_id: str, epoch: int) -> Refusal | None:
         """The refusal of a description that a member sends for a topology epoch, else None."""
@@ -159,10 +158,10 @@ class StreamsKind(
     def expect_description_call(
         self, group_id: str, ticket: Ticket, now_ms: int, *, to_delete: bool
     ) -> GroupEffects:
-        """Note that the plug-in is called next: until its answer, what it has is not known.
+        """Write to the log that the plug-in is about to be called, and may then have a description.
 
-        The reply is whether it may be called.  To delete, the group must have no members, and
-        perhaps a description.
+        The reply is whether it may be called.  It may not if the group is gone.  With `to_delete`,
+        it also may not if the group has members, or certainly no description.
         """
         group = self.find(group_id)
         if group is None or (to_delete and (group.members or not group.has_description)):
@@ -188,19 +187,24 @@ class StreamsKind(
             decision.note_description(failed=max(group.failed_description_epoch, epoch))
         elif group.has_description:
             decision.note_description(stored=max(group.stored_description_epoch, epoch))
-        else:  # it was deleted in the meantime, before or after the plug-in stored this one
+        else:
+            # A deletion ended in the meantime.  The plug-in may have stored this description before
+            # or after it.
             decision.note_description(stored=UNCERTAIN_EPOCH)
         decision.reply(ticket, ErrorCode.NONE)
         return decision.effects
 
     def description_deleted(self, group_id: str, ticket: Ticket, now_ms: int) -> GroupEffects:
-        """Note that the plug-in has deleted the group's description.  The reply is NONE."""
+        """Write to the log that the plug-in deleted the group's description.  The reply is NONE.
+
+        If the plug-in stored a description in the meantime, it may have one still.
+        """
         group = self.find(group_id)
         if group is None or not group.has_description:
             return GroupEffects.reply(ticket, ErrorCode.NONE)
         decision = self.decision(group, now_ms)
-        was_expected = group.stored_description_epoch == UNCERTAIN_EPOCH
-        decision.note_description(stored=NO_EPOCH if was_expected else UNCERTAIN_EPOCH)
+        was_uncertain = group.stored_description_epoch == UNCERTAIN_EPOCH
+        decision.note_description(stored=NO_EPOCH if was_uncertain else UNCERTAIN_EPOCH)
         decision.reply(ticket, ErrorCode.NONE)
         return decision.effects
 

@@ -65,12 +65,16 @@ class StreamsMember(AssignedMember[HeldTasks]):
 
     @property
     def assigned_in_no_epoch(self) -> HeldTasks:
+        """See AssignedMember.  Only active tasks have epochs."""
         active = {name: dict.fromkeys(these, 0) for name, these in self.assigned.active.items()}
         return replace(self.assigned, active=active)
 
     @property
-    def what_moves_tasks(self) -> tuple[object, ...]:
-        """The metadata of which a change begins an epoch, also if a static member comes back."""
+    def assignment_inputs(self) -> tuple[object, ...]:
+        """The metadata that the assignment depends on, without ids.
+
+        If a static member comes back with other metadata than these, the group begins an epoch.
+        """
         return self.topology_epoch, self.rack_id, self.client_tags, self.process_id
 
     # -- metadata

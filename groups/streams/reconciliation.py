@@ -1,9 +1,11 @@
 """Reconciliation of a streams group's member (kwire.groups.assigned.reconciliation).
 
-An active task is free if it is not active anywhere.  In addition, a process of which another member
-has a task in any role cannot get it in another role, because all roles use the same state
-directory.  One member changes the role of its own task at once; as a standby or a warm-up that
-becomes active it keeps the task until it may have it as active.
+A member gets an active task when no other member has it as active.  The roles of a task share one
+state directory in each process.  So a member does not get a task while another member of its
+process has the task in another role.  A member may change the role of a task that it has itself:
+
+active to standby, standby to warm-up, warm-up to standby     at once
+standby or warm-up to active     when no other member has it as active; it keeps its role until then
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         warmup = difference(
             _since(assigned.warmup), target.warmup, epoch, self._is_warmup_unreleased
         )
+        # A task that only changes its role is not revoked and added: the member keeps it.
         _convert(assigned.active, standby, from_role=None)
         _convert(assigned.standby, warmup, from_role=standby)
         _convert(assigned.warmup, standby, from_role=warmup)
@@ -48,6 +51,7 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
             (standby, self._promoted(assigned.standby)),
             (warmup, self._promoted(assigned.warmup)),
         )
+        # A task that becomes active stays in its present role until the member gets it as active.
         for role, tasks in promoted:
             for task in tasks:
                 _drop(role.revoked, task)
@@ -65,7 +69,7 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         )
 
     def _promoted(self, tasks: Tasks) -> list[Task]:
-        """The tasks that the member has in another role and that are to become active in it."""
+        """Those of `tasks` that the target assigns to this member as active."""
         goal = self.target.assignment.active
         return [
             (subtopology, partition)
@@ -87,41 +91,45 @@ class StreamsReconciliation(Reconciliation[StreamsMember, TaskSets, HeldTasks]):
         return self.member.epoch + (self.member.state is MemberState.UNREVOKED)
 
     def _is_active_unreleased(self, task: Task) -> bool:
-        """Whether the task is active elsewhere, or another member of the process follows it."""
+        """Whether the task is active anywhere, or another member of the process has it."""
         return (
             self.group.active_process(task) is not None
-            or self._is_others_standby(task)
-            or self._is_others_warmup(task)
+            or self._is_standby_of_other(task)
+            or self._is_warmup_of_other(task)
         )
 
     def _is_standby_unreleased(self, task: Task) -> bool:
-        """Whether the member's process still has the task as a standby, or another member of it
-        has it in another role."""
+        """Whether the process still has the task as a standby, or another member in another role.
+
+        "Another member" is one of the same process.
+        """
         process_id = self.member.process_id
         own = task[1] in self.member.assigned.active.get(task[0], ())
         return (
             (self.group.active_process(task) == process_id and not own)
             or process_id in self.group.standby_processes(task)
-            or self._is_others_warmup(task)
+            or self._is_warmup_of_other(task)
         )
 
     def _is_warmup_unreleased(self, task: Task) -> bool:
-        """Whether the member's process still has the task as active or as a warm-up, or another
-        member of it has it as a standby."""
+        """Whether the process has the task as active or a warm-up, or another member as a standby.
+
+        "Another member" is one of the same process.
+        """
         process_id = self.member.process_id
         return (
             self.group.active_process(task) == process_id
-            or self._is_others_standby(task)
+            or self._is_standby_of_other(task)
             or process_id in self.group.warmup_processes(task)
         )
 
-    def _is_others_standby(self, task: Task) -> bool:
-        """Whether a member of the process has the task as a standby, and this member has not."""
+    def _is_standby_of_other(self, task: Task) -> bool:
+        """Whether a member of the process, but not this one, has the task as a standby."""
         own = task[1] in self.member.assigned.standby.get(task[0], ())
         return not own and self.member.process_id in self.group.standby_processes(task)
 
-    def _is_others_warmup(self, task: Task) -> bool:
-        """Whether a member of the process has the task as a warm-up, and this member has not."""
+    def _is_warmup_of_other(self, task: Task) -> bool:
+        """Whether a member of the process, but not this one, has the task as a warm-up."""
         own = task[1] in self.member.assigned.warmup.get(task[0], ())
         return not own and self.member.process_id in self.group.warmup_processes(task)
 
@@ -131,9 +139,10 @@ def _convert(
     into: TargetDifference[str],
     from_role: TargetDifference[str] | None,
 ) -> None:
-    """Let the member keep tasks that it has and is to get in another role.
+    """Move tasks of `held` that the member is to get in the role `into` from added to kept.
 
-    `from_role` does not give them up then; None for active tasks, which the member gives up first.
+    The role that it has them in, `from_role`, does not revoke them.  It is None for active tasks:
+    the member must stop processing these first.
     """
     for subtopology, partitions in held.items():
         for partition in partitions:

@@ -124,9 +124,9 @@ class TopologyDescriptions:
         if (
             version >= ASKED_SINCE
             and response.error_code == ErrorCode.NONE
-            and reply.described.is_missing
+            and reply.descriptions.is_missing
             and not stale
-            and self._pauses.begin_unless_active(group_id, reply.described.topology)
+            and self._pauses.begin_unless_active(group_id, reply.descriptions.topology)
         ):
             response.topology_description_required = True
 

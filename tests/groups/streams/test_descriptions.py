@@ -65,14 +65,14 @@ def test_stored_description_is_uncertain_until_the_plugin_has_answered() -> None
     simulation, client = grouped()
     epoch = simulation.there.epoch
     assert noted(simulation) == (-1, -1)
-    assert client.beat().described == (3, -1, -1)
-    assert client.beat().described.is_missing
+    assert client.beat().descriptions == (3, -1, -1)
+    assert client.beat().descriptions.is_missing
     assert expect(simulation) is True
     assert noted(simulation) == (-2, -1)
     assert answer(simulation, 3) is ErrorCode.NONE
     assert noted(simulation) == (3, -1)
     reply = client.beat()
-    assert (reply.described, reply.described.is_missing) == ((3, 3, -1), False)
+    assert (reply.descriptions, reply.descriptions.is_missing) == ((3, 3, -1), False)
     assert simulation.there.epoch == epoch
 
 
@@ -81,7 +81,7 @@ def test_refused_description_is_not_missing_and_keeps_its_note_in_later_epochs()
     expect(simulation)
     answer(simulation, 3, stored=False)
     assert noted(simulation) == (-2, 3)
-    assert not client.beat().described.is_missing
+    assert not client.beat().descriptions.is_missing
     Client(simulation, "b", topology=counting(3)).beat()
     assert noted(simulation) == (-2, 3)
 
