@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kwire.codecs.batches import Record
+from kwire.codecs.varint import varint
 
 MESSAGE_HEADER = "__dlq.errors.message"
 _TOPIC, _PARTITION, _OFFSET, _GROUP, _COUNT = (
@@ -59,22 +60,13 @@ class LetterSource(NamedTuple):
 
     @property
     def mark(self) -> bytes:
-        """Bytes that are in each dead letter of this source, if its batch is not compressed.
+        """Bytes that each dead letter of this topic has, unless its batch is compressed.
 
-        They are the encoded header of the topic without the lengths around it.  Few other records
-        have them, so a search need not decode these.
+        They are the header with the topic's name, as a record stores it.  Few other records have
+        them, so a search decodes few batches in vain.
         """
-        return _TOPIC.encode() + _size(len(self.topic.encode())) + self.topic.encode()
-
-
-def _size(length: int) -> bytes:
-    """Return a length as a record stores it: a zigzag varint."""
-    value, out = length << 1, bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+        topic = self.topic.encode()
+        return _TOPIC.encode() + varint(len(topic)) + topic
 
 
 def resumed(first: int, last: int, delivery_count: int, max_deliveries: int) -> DeadLetters:
@@ -108,7 +100,7 @@ def origin_of(record: Record) -> LetterOrigin | None:
         origin = LetterOrigin(
             LetterSource(topic, int(partition), group_id), int(offset), int(count)
         )
-    except ValueError:  # of other number, other text or other characters
+    except ValueError:  # Too few headers, not a number, or not UTF-8.
         return None
     expected = origin.source.headers(origin.offset, origin.delivery_count, Cause.REJECTED)
     return origin if list(record.headers[:5]) == expected[:5] else None

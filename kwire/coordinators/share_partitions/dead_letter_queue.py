@@ -44,7 +44,7 @@ ATTEMPTS = 5
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 """Pauses between the attempts: Apache Kafka's, without its random part."""
 
-TRIED_AGAIN = frozenset(
+RETRIED = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -63,6 +63,7 @@ or leaders change.
 """
 
 Lane = deque[PendingLetters]
+"""Dead letters that are written one after the other, because they have the same LaneKey."""
 LaneKey = tuple[str, int]
 """A dead-letter topic and the number of a source partition."""
 
@@ -176,7 +177,7 @@ class DeadLetterQueue:
         return True
 
     async def _append(self, lane: Lane, target: DeadLetterPartition, size_bytes_max: int) -> None:
-        """Append one batch, of the first entry and of those after it that have room."""
+        """Append one batch, with the first entry of the lane and those after it that fit."""
         entries = [
             entry
             for entry in lane
@@ -192,7 +193,7 @@ class DeadLetterQueue:
                 entry.attempts = 0
                 entry.wrote_through(last)
             self._finish(lane, [entry for entry in entries if entry.is_complete])
-        elif error in TRIED_AGAIN:
+        elif error in RETRIED:
             for entry in entries:
                 entry.may_be_written = True
             await self._try_later(lane, entries, error.name)
@@ -206,26 +207,28 @@ class DeadLetterQueue:
         self._give_up(lane, [each for each in entries if each.attempts >= ATTEMPTS], reason)
         pending = [entry for entry in entries if entry.attempts < ATTEMPTS]
         if pending:
-            log.info("Cannot write %s yet: %s", _named(pending[0]), reason)
+            log.info("Cannot write %s yet: %s", _description(pending[0]), reason)
             await trio.sleep(PAUSES_S[max(entry.attempts for entry in pending) - 1])
 
     def _give_up(self, lane: Lane, entries: list[PendingLetters], reason: str) -> None:
         for entry in entries:
             log.error(
-                "Cannot write %s: %s. The records are archived all the same.", _named(entry), reason
+                "Cannot write %s: %s. The records are archived all the same.",
+                _description(entry),
+                reason,
             )
         self._finish(lane, entries)
 
     @staticmethod
     def _finish(lane: Lane, entries: list[PendingLetters]) -> None:
-        """Remove entries from their lane, and tell the share partitions."""
+        """Remove entries from their lane, then call `done` of each."""
         for entry in entries:
             lane.remove(entry)
         for entry in entries:
             entry.done()
 
 
-def _named(entry: PendingLetters) -> str:
+def _description(entry: PendingLetters) -> str:
     """Return the words by which a log message names dead letters."""
     source, letters = entry.source, entry.letters
     return (

@@ -1,8 +1,8 @@
 """Searches a partition of a dead-letter topic for dead letters that an earlier attempt has written.
 
 The whole partition is searched, because the share state does not say when the attempt was made.
-That is rare: after a leader was killed in the moment of writing, or lost its connection.  Batches
-without a name that is searched for are not decoded, so the search is about as fast as reading.
+A search is rare: a leader was killed while it wrote, or lost its connection.  Batches without the
+name of a source topic are not decoded, so the search is about as fast as reading.
 
 A dead letter has its source's topic, partition, offset, group and delivery count.  If a topic was
 deleted and created again, or a group started over, an earlier record may have the same ones.  Then
@@ -29,8 +29,10 @@ from kwire.coordinators.share_partitions.dead_letter_topics import DeadLetterPar
 from kwire.log import LogError
 
 READS_MIN = 2
-"""A request of a lost connection may be read between the first request and the second one, but not
-later: see RemotePartition."""
+"""Reads at the end of the log, at least.
+
+A broker may append the request of a lost connection after the first read, but not after the second:
+see RemotePartition."""
 
 
 async def find_written(target: DeadLetterPartition, pending: Sequence[PendingLetters]) -> None:

@@ -164,9 +164,9 @@ class LocalPartition:
 class RemotePartition:
     """A partition that another broker leads.
 
-    Requests of one connection are answered in order.  A request of an earlier, lost connection may
-    still wait to be read there.  The broker reads it before a later request that is sent after the
-    response to the first one on the new connection.
+    A request of an earlier connection, which was lost, may still wait in the socket of that broker.
+    The broker reads it at the latest together with the first request of the new connection, so
+    before a request that is sent after the response to that one.
     """
 
     def __init__(self, peers: Peers, leader: int, topic: str, topic_id: bytes, index: int) -> None:

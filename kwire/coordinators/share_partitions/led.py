@@ -130,7 +130,7 @@ class LedPartition:
         self._dead_letters = dead_letters
         self._idle = idle
         self._letters = 0
-        """Number of entries for the dead-letter topic whose records are not archived yet."""
+        """How many DeadLetters were decided whose records are not archived yet."""
         self._completing = 0
         """Number of records whose terminal state is being written."""
         self.is_stopped = False
@@ -246,7 +246,7 @@ class LedPartition:
         """Applies a transition, or takes it back after an error; then calls `done`.
 
         If another broker leads the partition by now, this one stops.  Waiting fetches are woken,
-        since records may be available.
+        since records may be available.  Records that are ARCHIVING now go to the dead-letter topic.
         """
         self.records.settle(transition, succeeded=error is ErrorCode.NONE)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -108,6 +108,7 @@ def check(letters: list[Message], name: str, *, was_killed: bool) -> None:
         assert told["__dlq.errors.partition"] == b"0"
         assert letter.key() is None
         assert letter.value() == str(offset).encode(), "the value is copied"
+        # After a kill, the cause follows from the delivery count: at the limit it is EXHAUSTED.
         if not was_killed or told["__dlq.errors.delivery.count"] != b"2":
             expected = REJECTED if GIVEN_UP[offset] == 0 else EXHAUSTED
             assert told["__dlq.errors.message"] == expected
