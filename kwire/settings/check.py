@@ -24,8 +24,16 @@ from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS, broker_defaults, topic_settings
 from kwire.settings.error import BrokenRule
 from kwire.settings.groups import check_group_configs
+from kwire.settings.rules import has_duplicates
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType
+
+NO_LIMIT = -1
+AS_RETENTION = -2
+"""The value of the local retention that makes it as long as the retention."""
+
+_OF_LOGS = frozenset(default.name for defaults in SYNONYMS.values() for default in defaults)
+"""Broker settings that are defaults of topic configs."""
 
 
 def check_new_topic_configs(
@@ -117,9 +125,10 @@ def check_broker(
 
 
 def _check_local_part(settings: TopicSettings) -> None:
-    """Raise ConfigError if the local part of tiered logs would outlast them, or be copied too late.
+    """Raise ConfigError if the local retention of tiered logs, or their copy lag, is too long.
 
-    Kafka checks this when a setting of logs changes at run time, even without tiered storage.
+    Local retention must not exceed the retention, nor the copy lag the local retention.  Kafka
+    checks this when a setting of logs changes at run time, even without tiered storage.
     """
     ms = (settings.retention_ms, settings.local_retention_ms, settings.remote_copy_lag_ms, "ms")
     size = (
@@ -160,14 +169,6 @@ def _lag_problem(total: int, local: int, lag: int, unit: str) -> str | None:
     )
 
 
-NO_LIMIT = -1
-AS_RETENTION = -2
-"""The local retention that is as long as the retention."""
-
-_OF_LOGS = frozenset(default.name for defaults in SYNONYMS.values() for default in defaults)
-"""Broker settings that are defaults of topic configs."""
-
-
 def _refuse_repeated_items(configs: Mapping[str, str]) -> None:
     """Raise Refusal for a list that names an item twice.
 
@@ -177,8 +178,7 @@ def _refuse_repeated_items(configs: Mapping[str, str]) -> None:
         definition = definition_of(name)
         if definition is None or definition.kind is not ConfigType.LIST:
             continue
-        items = [item.strip() for item in text.split(",")]
-        if len(set(items)) < len(items):
+        if has_duplicates(text):
             raise Refusal(
                 ErrorCode.INVALID_REQUEST,
                 f"Configuration '{definition.name}' values must not be duplicated.",

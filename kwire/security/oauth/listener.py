@@ -60,7 +60,7 @@ def rules_of(settings: SecuritySettings, listener: str) -> SignedRules:
             raise ConfigError(
                 f"listener {listener}: set sasl.oauthbearer.expected.{claim} to the {claim} of "
                 f"valid tokens, or sasl.oauthbearer.allow.unverified.{claim} to true to accept "
-                "tokens of any"
+                f"tokens of any {claim}"
             )
         if not expected:
             log.warning(
