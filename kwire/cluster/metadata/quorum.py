@@ -1,6 +1,6 @@
-"""Who holds the metadata of a cluster, and how far the brokers have followed it.
+"""The quorum of a cluster's metadata: its leader, and how far the brokers have followed it.
 
-It is what DescribeQuorum shows of a KRaft quorum.  A cluster without ZooKeeper stands for a quorum
+DescribeQuorum shows it.  A cluster without ZooKeeper stands for a quorum
 with one voter, the controller.  The offset of the metadata is the number of commits so far, the
 leader epoch is the controller epoch; both outlast restarts.  Each commit is durable when it gets
 its offset, so that the high watermark is the end of the log.

@@ -9,9 +9,9 @@ The file has UTF-8 lines.  Each line is a CRC-32C in 8 hexadecimal digits, a spa
 
 The first line, and those that begin with a version, may also have "offset" and "controller_epoch".
 The offset counts all commits, also those whose changes end with the process; it is left out if it
-is the version, which counts them only until the last change that lasts.  So neither the offset nor
-the controller epoch goes back at a restart.  A line without changes has nothing but them to say; it
-is written without fsync, so that a power cut may lose it.
+is the version, which counts them only until the last change that is in the file.  So neither the
+offset nor the controller epoch goes back at a restart.  A line without changes has only these two;
+it is written without fsync, so a power cut may lose it.
 
 A rename puts a new snapshot in place, so it is always complete.  A kill or a power cut can leave a
 torn last line in the log.  Its changes were never acknowledged: opening the file cuts the line off.
@@ -88,7 +88,7 @@ class ChangeLog:
         self._file = -1
         self._size_bytes = self._snapshot_bytes = 0
         self._version = 0
-        """The version of the last change that lasts."""
+        """The version of the last change that is in the file."""
         self._controller_epoch = 0
         self.offset_base = 0
         """What to add to the version of an image for its offset, as long as the file is open."""
@@ -142,7 +142,7 @@ class ChangeLog:
             line = _line({**head, "changes": [*map(encode, changes)]})
             if changes:
                 self._append(line)
-            else:  # A start must not wait for the disk because of numbers that only people read.
+            else:  # Only DescribeQuorum shows these numbers, so that no start waits for the disk.
                 self._add(line, is_synced=False)
             self._controller_epoch = image.controller_epoch
 
@@ -156,7 +156,7 @@ class ChangeLog:
         self._add(line, is_synced=True)
 
     def _add(self, line: bytes, *, is_synced: bool) -> None:
-        """Append a line; a power cut may lose one that `is_synced` is false for.
+        """Append a line.  Unless `is_synced`, a power cut may lose it.
 
         Raises OSError; the file is then closed, and ends before the line if the disk permits.
         """
@@ -212,8 +212,8 @@ def _line(fields: dict[str, Any]) -> bytes:
 def _snapshot(image: ClusterImage, version: int, offset: int) -> Iterator[bytes]:
     """Yield the lines of a snapshot: a head, then the changes that create the image.
 
-    `version` is that of the last change that lasts.  The head says how many lines follow, so that a
-    reader notices a snapshot that is cut off.
+    `version` is that of the last change in the file.  The head says how many lines follow, so that
+    a reader notices a snapshot that is cut off.
     """
     changes = _changes_to(image)
     groups = range(0, len(changes), _TOPICS_A_LINE)

@@ -4,12 +4,15 @@ The broker observes `__cluster_metadata`: it fetches the log of the controllers,
 records into images.  It decides nothing here.
 
     records.py        what the records are: types, versions, batches
+    states.py         what single records say of a partition, a broker or a token
     draft.py          the changes that one batch of records makes to an image
     replaying.py      the image as of an offset
     checkpoint.py     an image as the records of a snapshot
     observing.py      which request goes to which controller next, and what its answer means
-    metadata_log.py   the log, snapshots and `quorum-state` on the disk, in Apache Kafka's format
-    link.py           the driver: connections, and the tasks that run the parts above
+    metadata_log.py   the log and the snapshots on the disk, in Apache Kafka's format
+    quorum_state.py   the file `quorum-state` beside them
+    controllers.py    connections to controllers
+    link.py           the driver: the task that runs the parts above
 
-All but the last two are pure.  Only a broker that has controllers imports this package.
+All but the last four are pure.  Only a broker that has controllers imports this package.
 """

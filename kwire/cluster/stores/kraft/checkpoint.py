@@ -59,15 +59,12 @@ _MECHANISM_NUMBERS: Final = {name: number for number, name in MECHANISMS.items()
 
 
 def snapshot_of(replay: MetadataReplay, now_ms: int) -> Iterator[bytes]:
-    """Yield the batches of a snapshot of everything before the image's version.
-
-    They are made while they are read: the replay must not change meanwhile (see `Frozen`).
-    """
-    return batches_of(Frozen(replay), now_ms)
+    """Yield the batches of a snapshot of everything before the image's version."""
+    return batches_of(SnapshotState(replay), now_ms)
 
 
-class Frozen:
-    """What a snapshot is made of, which later batches do not change."""
+class SnapshotState:
+    """The state of a replay from which a snapshot is made.  Later batches do not change it."""
 
     def __init__(self, replay: MetadataReplay) -> None:
         self.image = replay.image
@@ -77,7 +74,7 @@ class Frozen:
         self.time_ms = replay.time_ms
 
 
-def batches_of(state: Frozen, now_ms: int) -> Iterator[bytes]:
+def batches_of(state: SnapshotState, now_ms: int) -> Iterator[bytes]:
     """Yield the batches of a snapshot; `now_ms` is the time of its records."""
     control: list[tuple[bytes, bytes]] = [
         records.encode_control(
@@ -182,7 +179,7 @@ def _of_nodes(image: ClusterImage, level: int) -> Iterator[Versioned]:
 def _broker(broker: BrokerImage, is_fenced: bool, level: int) -> Versioned:
     """Return a broker's registration.
 
-    Levels below 8 (3.4-IV0) write version 1, which no cluster of kwire's brokers has.
+    Apache Kafka writes version 1 below level 8 (3.4-IV0), at which no broker of kwire can join.
     """
     record = RegisterBrokerRecord(
         broker_id=broker.id,

@@ -1,8 +1,8 @@
 """Connections to KRaft controllers, and requests to the one that leads.
 
 `ControllerPeers` makes a connection for each address and each kind of work.  A `ControllerChannel`
-sends requests to the leader, whoever that is: other parts of a broker register, send heartbeats and
-forward requests by it.
+sends requests to the leader of the moment.  Other parts of a broker use it to register, to send
+heartbeats and to forward requests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ControllerPeers:
 
 
 class LeaderNews:
-    """The leader of the controllers as the observer knows it, and who waits for a change of it."""
+    """The leader of the controllers, as far as the observer knows; tasks can wait for a change."""
 
     def __init__(self) -> None:
         self.leader: Leader = NOBODY
@@ -105,8 +105,8 @@ class ControllerChannel:
     """Sends requests of one kind to the leader of the controllers, and follows its changes.
 
     A request is sent again, to the leader of that time, if a controller does not answer or answers
-    NOT_CONTROLLER.  So it may be carried out twice: it must be one that does no harm then, such as
-    those that name the broker's epoch.
+    NOT_CONTROLLER.  So a request may be carried out twice.  Send only requests that do no harm
+    then, such as those that name the broker's epoch.
     """
 
     def __init__(

@@ -292,7 +292,7 @@ class ImageDraft:
         self.levels[record.name] = record.feature_level
 
     def _nothing(self, record: Message) -> None:
-        """A record that changes nothing."""
+        """Ignore a record that changes nothing."""
 
     # -- the next image
 

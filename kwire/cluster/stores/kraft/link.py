@@ -20,7 +20,7 @@ from kwire.cluster.metadata.features import KRAFT_VERSION
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.stores.contract import StoreError, Watcher
 from kwire.cluster.stores.kraft import quorum_state
-from kwire.cluster.stores.kraft.checkpoint import Frozen, batches_of
+from kwire.cluster.stores.kraft.checkpoint import SnapshotState, batches_of
 from kwire.cluster.stores.kraft.controllers import (
     ControllerChannel,
     ControllerPeers,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kwire.codecs.messages.fetch_snapshot import FetchSnapshotResponse
 
 QUIET_MS: Final = 10_000
-"""Troubles with the controllers are logged at most this often."""
+"""The least time between two log messages about troubles with the controllers."""
 
 _logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def _now_ms() -> int:
 
 @dataclass(slots=True)
 class _SinceSnapshot:
-    """What came since the newest snapshot."""
+    """How much metadata came since the newest snapshot, and when that was taken."""
 
     record_bytes: int = 0
     taken_ms: int = field(default_factory=_now_ms)
@@ -115,7 +115,7 @@ class MetadataLink:
         self._caught_up = trio.Event()
         self._failure: StoreError | None = None
         self._since = _SinceSnapshot()
-        self._told_ms = -QUIET_MS
+        self._logged_ms = -QUIET_MS
         self._replay = MetadataReplay(identity.cluster_id)
         leader = quorum_state.read(log.files, log.folder)
         self._observer = Observer(
@@ -193,10 +193,10 @@ class MetadataLink:
             except PeerError as error:
                 self._observer.failed(step, str(error), _steady_ms())
             else:
-                await self._take(step, answer, nursery)
-            self._tell_trouble()
+                await self._process(step, answer, nursery)
+            self._log_trouble()
 
-    async def _take(
+    async def _process(
         self, step: Ask, answer: FetchResponse | FetchSnapshotResponse, nursery: trio.Nursery
     ) -> None:
         """Carry out what an answer leads to.  A damaged part of it is asked for again."""
@@ -301,7 +301,7 @@ class MetadataLink:
     # -- snapshots of this broker's own image
 
     def _snapshot_if_due(self, nursery: trio.Nursery) -> None:
-        """Begin a snapshot after so many bytes, or so long.
+        """Begin a snapshot if the limits of MetadataLog.retention are reached.
 
         In a transaction of records there is no image to write.
         """
@@ -315,10 +315,10 @@ class MetadataLink:
             return
         if image.version > (0 if newest is None else newest.end_offset):
             self._since = _SinceSnapshot(is_running=True)
-            nursery.start_soon(self._write_snapshot, Frozen(self._replay))
+            nursery.start_soon(self._write_snapshot, SnapshotState(self._replay))
 
-    async def _write_snapshot(self, state: Frozen) -> None:
-        """Write a snapshot in a thread, then count it, unless a downloaded one is newer."""
+    async def _write_snapshot(self, state: SnapshotState) -> None:
+        """Write a snapshot in a thread, then keep it, unless a downloaded one is newer."""
         snapshot = SnapshotId(state.image.version, state.epoch)
         batches = batches_of(state, _now_ms())
         await trio.to_thread.run_sync(self._log.write_snapshot, snapshot, batches)
@@ -327,15 +327,15 @@ class MetadataLink:
 
     # -- troubles
 
-    def _tell_trouble(self) -> None:
-        """Log why the controllers do not answer, not more often than each QUIET_MS."""
+    def _log_trouble(self) -> None:
+        """Log why the controllers do not answer, at most once in QUIET_MS."""
         trouble, now_ms = self._observer.trouble, _steady_ms()
-        if trouble is None or now_ms - self._told_ms < QUIET_MS:
+        if trouble is None or now_ms - self._logged_ms < QUIET_MS:
             return
         heard_ms = self._observer.last_heard_ms
         if heard_ms is not None and now_ms - heard_ms < self._observer.limits.request_timeout_ms:
             return  # an election, or one lost answer
-        self._told_ms = now_ms
+        self._logged_ms = now_ms
         _logger.warning("the controllers do not send metadata: %s; trying again", trouble)
 
     def close(self) -> None:

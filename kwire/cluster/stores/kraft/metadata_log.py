@@ -75,7 +75,7 @@ class MetadataLog:
         now_ms: int,
         retention: Retention | None = None,
     ) -> None:
-        """Open the log in `folder`, which may be empty; the end of a torn one is cut first.
+        """Open the log in `folder`, which may be empty; a torn batch at its end is removed.
 
         Raises BadMetadata if the records before its first segment are missing.
         """
@@ -232,7 +232,7 @@ class MetadataLog:
     def write_snapshot(self, snapshot: SnapshotId, batches: Iterable[bytes]) -> None:
         """Write and flush a snapshot of this broker's own image to its unfinished file.
 
-        It may run in another thread; `keep_snapshot` makes it count.
+        It may run in another thread.  Call `keep_snapshot` afterwards.
         """
         path = self._part(snapshot)
         file = self.files.open(path)
@@ -244,9 +244,9 @@ class MetadataLog:
         self.files.fsync(file.fd)
 
     def keep_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """Count the snapshot that `write_snapshot` wrote, and remove what it makes needless.
+        """Keep the snapshot that `write_snapshot` wrote, and remove what `clean` removes.
 
-        If a newer one was installed meanwhile, this one is needless itself.
+        If a newer one was installed meanwhile, the written one is removed.
         """
         if self.newest_snapshot is not None and snapshot < self.newest_snapshot:
             self.files.remove(self._part(snapshot))

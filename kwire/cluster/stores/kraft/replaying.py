@@ -114,17 +114,20 @@ class MetadataReplay:
         return PublishedImage(self.image, delta_between(before, self.image))
 
     def _replay(self, batch: MetadataBatch, draft: ImageDraft) -> None:
-        """Give the records to the draft, those of an open transaction when it ends."""
+        """Add the records of a batch to the draft.
+
+        Records of a transaction are added when it ends, and never if it is aborted.
+        """
         for offset, record in enumerate(batch.records, batch.base_offset):
             try:
                 if batch.is_control:
-                    self._note_control(record, draft)
+                    self._replay_control_record(record, draft)
                 else:
-                    self._note(offset, record, draft)
+                    self._replay_record(offset, record, draft)
             except BadMetadata as error:
                 raise BadMetadata(f"offset {offset} of the metadata log: {error}") from error
 
-    def _note(self, offset: int, record: Message, draft: ImageDraft) -> None:
+    def _replay_record(self, offset: int, record: Message, draft: ImageDraft) -> None:
         pending = self._pending
         if isinstance(record, BeginTransactionRecord):
             if pending is not None:
@@ -141,7 +144,7 @@ class MetadataReplay:
         else:
             draft.add(record)
 
-    def _note_control(self, record: Message, draft: ImageDraft) -> None:
+    def _replay_control_record(self, record: Message, draft: ImageDraft) -> None:
         """Take a record of the quorum.
 
         A new leader ends no transaction: it writes an AbortTransactionRecord itself.
