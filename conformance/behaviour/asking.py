@@ -46,7 +46,7 @@ from kwire.conformance.wire.cases.build import batch, fetch, produce
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 SET, DELETE, APPEND, SUBTRACT = range(4)
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 TIMEOUT_MS = 10_000
 
 

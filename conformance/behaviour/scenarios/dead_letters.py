@@ -12,7 +12,7 @@ from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.share_fetch import ShareFetchResponse
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message, Records
-from kwire.conformance.behaviour.asking import BROKER, DELETE, SET, TOPIC, alter, read
+from kwire.conformance.behaviour.asking import BROKER, DELETE, GROUP, SET, TOPIC, alter, read
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
 from kwire.conformance.wire.broker import CaseTopic
@@ -298,7 +298,7 @@ def refused(stage: ScenarioStage) -> None:
     stage.note("acquired", str(play.fetch()))
     names = (wrong.name, closed.name, small.name, f"dlq.{stage.name('missing')}")
     for offset, name in enumerate(names):
-        stage.ask(alter(play.group, (TOPIC_NAME, SET, name), kind=32))
+        stage.ask(alter(play.group, (TOPIC_NAME, SET, name), kind=GROUP))
         stage.await_controller()
         play.acknowledge(offset, offset, REJECT)
         play.until_lag(3 - offset)
@@ -310,7 +310,7 @@ def refused(stage: ScenarioStage) -> None:
 def internal_topic(stage: ScenarioStage) -> None:
     """A group may not name an internal topic; any other name is accepted."""
     for name in ("__dead", "_dead", "dlq./bad", ""):
-        stage.send(alter(stage.name("g"), (TOPIC_NAME, SET, name), kind=32))
+        stage.send(alter(stage.name("g"), (TOPIC_NAME, SET, name), kind=GROUP))
 
 
 @scenario(alone=True)
@@ -324,7 +324,7 @@ def created(stage: ScenarioStage) -> None:
     stage.note("acquired", str(play.fetch()))
     play.acknowledge(0, 0, REJECT)
     play.until_lag(1)
-    stage.ask(alter(play.group, (TOPIC_NAME, SET, "dlq./bad"), kind=32))
+    stage.ask(alter(play.group, (TOPIC_NAME, SET, "dlq./bad"), kind=GROUP))
     stage.await_controller()
     play.acknowledge(1, 1, REJECT)
     play.until_lag(0)

@@ -213,8 +213,10 @@ class LatencyBench:
             for broker in brokers if number % 2 == 0 else reversed(brokers):
                 for trigger in triggers if number % 2 == 0 else reversed(triggers):
                     figures = self.turn(broker, trigger)
-                    told = ", ".join(f"{name} {value:.2f} ms" for name, value in figures.items())
-                    self.say(f"{trigger.title}, round {number}: {broker.name} {told}")
+                    measured = ", ".join(
+                        f"{name} {value:.2f} ms" for name, value in figures.items()
+                    )
+                    self.say(f"{trigger.title}, round {number}: {broker.name} {measured}")
                     for each in series[trigger.key] if number else ():
                         each.add(broker.name, figures[each.figure.name])
         return [each for pair in series.values() for each in pair]

@@ -387,9 +387,9 @@ def other_instances(stage: Stage) -> None:
     """
     topic, group = stage.topic(), new_group(stage)
     stage.send(join(group, "first", copying(topic), instance_id="i"))
-    stage.send(join(group, "thief", copying(topic), instance_id="i"))
+    stage.send(join(group, "other", copying(topic), instance_id="i"))
     for epoch in (2, -1, -2):
-        stage.send(heartbeat(group, "thief", epoch, instance_id="i"))
+        stage.send(heartbeat(group, "other", epoch, instance_id="i"))
     stage.send(StreamsGroupDescribeRequest([group]))
 
 

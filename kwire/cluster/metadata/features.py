@@ -47,8 +47,9 @@ CIDR_HOSTS: Final = 32
 """The level of `metadata.version` (4.4-IV1) from which the host of an ACL may be a CIDR range."""
 CONTROLLER_UNREGISTRATION: Final = 33
 """The level of `metadata.version` (4.4-IV2) from which controllers can be unregistered."""
-METADATA_VERSION_LEVEL: Final = 33
-"""4.4-IV2: the release whose requests, settings and records this broker supports."""
+NEWEST_METADATA_VERSION: Final = 33
+"""The newest level of `metadata.version` whose requests, settings and records kwire supports."""
+NEWEST_METADATA_VERSION_NAME: Final = "4.4-IV2"
 
 Levels = Mapping[str, tuple[int, int]]
 """The lowest and highest supported level of each feature."""
@@ -56,7 +57,7 @@ Levels = Mapping[str, tuple[int, int]]
 SUPPORTED: Levels = MappingProxyType(
     {
         # Data directories of 3.3-IV3 and later have a KRaft log, and can be taken over.
-        METADATA_VERSION: (7, METADATA_VERSION_LEVEL),
+        METADATA_VERSION: (7, NEWEST_METADATA_VERSION),
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
         GROUP_VERSION: (0, 1),
         SHARE_VERSION: (0, DEAD_LETTER_QUEUES),
@@ -118,7 +119,7 @@ class FinalizedFeatures:
     def wanted(self) -> Mapping[str, int]:
         """The level of each feature that is in force if all members support it."""
         if self.agreed is not None and not self.agreed and not self.asked:
-            return LEVELS_WITHOUT_ELR  # members have not agreed on anything yet: it is new
+            return LEVELS_WITHOUT_ELR  # A new cluster: its members have not agreed on levels yet.
         return {**UNNAMED_LEVELS, **self.asked}
 
     @property

@@ -61,7 +61,7 @@ def member(classes: Path, bootstrap: str, name: str) -> Iterator[Counter[str]]:
         process.wait()
 
 
-class DeadTopic:
+class DeadLetterReader:
     """Reads a dead-letter topic, also while its broker is killed and started again."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -97,40 +97,42 @@ def check(letters: list[Message], name: str, *, was_killed: bool) -> None:
     """Check that each record that was given up has one dead letter, with its headers."""
     offsets = Counter[int]()
     for letter in letters:
-        told = dict(cast("list[tuple[str, bytes]]", letter.headers() or []))
-        assert list(told) == [
+        headers = dict(cast("list[tuple[str, bytes]]", letter.headers() or []))
+        assert list(headers) == [
             f"__dlq.errors.{each}"
             for each in ("topic", "partition", "offset", "group", "delivery.count", "message")
         ]
-        offset = int(told["__dlq.errors.offset"])
+        offset = int(headers["__dlq.errors.offset"])
         offsets[offset] += 1
-        assert told["__dlq.errors.topic"] == told["__dlq.errors.group"] == name.encode()
-        assert told["__dlq.errors.partition"] == b"0"
+        assert headers["__dlq.errors.topic"] == headers["__dlq.errors.group"] == name.encode()
+        assert headers["__dlq.errors.partition"] == b"0"
         assert letter.key() is None
         assert letter.value() == str(offset).encode(), "the value is copied"
         # After a kill, the cause follows from the delivery count: at the limit it is EXHAUSTED.
-        if not was_killed or told["__dlq.errors.delivery.count"] != b"2":
+        if not was_killed or headers["__dlq.errors.delivery.count"] != b"2":
             expected = REJECTED if GIVEN_UP[offset] == 0 else EXHAUSTED
-            assert told["__dlq.errors.message"] == expected
+            assert headers["__dlq.errors.message"] == expected
     assert offsets == Counter(dict.fromkeys(GIVEN_UP, 1))
 
 
 def begin(bootstrap: str, name: str) -> str:
     """Create the topics and the group; return the name of the dead-letter topic."""
-    dead = f"dlq.{name}"
+    dead_letter_topic = f"dlq.{name}"
     create_topic(bootstrap, name)
-    create_topic(bootstrap, dead, config={"errors.deadletterqueue.group.enable": "true"})
+    create_topic(
+        bootstrap, dead_letter_topic, config={"errors.deadletterqueue.group.enable": "true"}
+    )
     configure_group(
         bootstrap,
         name,
         **{
             "share.delivery.count.limit": "2",
-            "errors.deadletterqueue.topic.name": dead,
+            "errors.deadletterqueue.topic.name": dead_letter_topic,
             "errors.deadletterqueue.copy.record.enable": "true",
         },
     )
     produce(bootstrap, name, RECORDS, **{"batch.num.messages": 10})
-    return dead
+    return dead_letter_topic
 
 
 def test_each_record_given_up_has_one_dead_letter_through_kills_of_the_broker(
@@ -138,16 +140,16 @@ def test_each_record_given_up_has_one_dead_letter_through_kills_of_the_broker(
 ) -> None:
     """The broker is killed (kill -9) while it writes dead letters, several times."""
     broker = broker_factory(SETTINGS)
-    dead = DeadTopic(broker.bootstrap, begin(broker.bootstrap, unique))
+    reader = DeadLetterReader(broker.bootstrap, begin(broker.bootstrap, unique))
     with member(classes, broker.bootstrap, unique):
         for kill in range(KILLS):
-            dead.read_until(1 + kill * len(GIVEN_UP) // (KILLS + 1))
+            reader.read_until(1 + kill * len(GIVEN_UP) // (KILLS + 1))
             broker.kill()
             broker.start()
-        dead.read_until(len(GIVEN_UP))
-    dead.read_rest()
-    dead.close()
-    check(dead.letters, unique, was_killed=True)
+        reader.read_until(len(GIVEN_UP))
+    reader.read_rest()
+    reader.close()
+    check(reader.letters, unique, was_killed=True)
 
 
 @pytest.mark.long
@@ -155,9 +157,9 @@ def test_dead_letters_are_the_same_on_apache_kafka(
     classes: Path, unique: str, tmp_path: Path
 ) -> None:
     with ApacheKafka(tmp_path, settings=SETTINGS) as node:
-        dead = DeadTopic(node.bootstrap, begin(node.bootstrap, unique))
+        reader = DeadLetterReader(node.bootstrap, begin(node.bootstrap, unique))
         with member(classes, node.bootstrap, unique):
-            dead.read_until(len(GIVEN_UP))
-        dead.read_rest()
-        dead.close()
-        check(dead.letters, unique, was_killed=False)
+            reader.read_until(len(GIVEN_UP))
+        reader.read_rest()
+        reader.close()
+        check(reader.letters, unique, was_killed=False)

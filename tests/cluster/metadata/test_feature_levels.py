@@ -18,6 +18,7 @@ from kwire.cluster.metadata.features import (
     ELR_VERSION,
     METADATA_VERSION,
     NEWEST_LEVELS,
+    NEWEST_METADATA_VERSION_NAME,
     SHARE_GROUPS,
     SHARE_VERSION,
     SUPPORTED,
@@ -79,7 +80,7 @@ def test_supported_levels_are_those_of_apache_kafka() -> None:
 
 
 def test_new_clusters_have_the_levels_of_a_format_at_the_newest_metadata_version() -> None:
-    assert newest_at("4.4-IV2") == NEWEST_LEVELS
+    assert newest_at(NEWEST_METADATA_VERSION_NAME) == NEWEST_LEVELS
     assert newest_at("4.3-IV0") == {**UNNAMED_LEVELS, ELR_VERSION: 1}
 
 

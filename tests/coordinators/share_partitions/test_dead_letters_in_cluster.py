@@ -62,8 +62,8 @@ async def begin(made: Cluster, leader: int, *configured: int) -> None:
 
 async def reject(client: RawClient, epoch: int, first: int, last: int) -> None:
     request = acknowledge("g", "m", epoch, TOPIC, (first, last, [REJECT]))
-    told = await client.ask(request, 2, ShareAcknowledgeResponse)
-    assert told.responses[0].partitions[0].error_code == ErrorCode.NONE
+    response = await client.ask(request, 2, ShareAcknowledgeResponse)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
 async def until_lag(made: Cluster, lag: int) -> None:

@@ -47,19 +47,19 @@ class Reader:
         """Set configs of the group."""
         changes = [(name.replace("_", "."), SET, value) for name, value in configs.items()]
         request = alter("g", *changes, kind=ConfigResourceType.GROUP)
-        told = await self._client.ask(request, 1, IncrementalAlterConfigsResponse)
-        assert told.responses[0].error_code == ErrorCode.NONE
+        response = await self._client.ask(request, 1, IncrementalAlterConfigsResponse)
+        assert response.responses[0].error_code == ErrorCode.NONE
 
     async def join(self) -> None:
         epoch, topics = 0, ["t"]
         while True:
             request = heartbeat("g", "m", epoch, topics if epoch == 0 else None)
-            told = await self._client.ask(request, 1, ShareGroupHeartbeatResponse)
-            if told.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            response = await self._client.ask(request, 1, ShareGroupHeartbeatResponse)
+            if response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 continue
-            assert told.error_code == ErrorCode.NONE, ErrorCode(told.error_code)
-            epoch = told.member_epoch
-            if told.assignment is not None and told.assignment.topic_partitions:
+            assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
+            epoch = response.member_epoch
+            if response.assignment is not None and response.assignment.topic_partitions:
                 return
             await trio.sleep(0.01)
 
@@ -67,11 +67,11 @@ class Reader:
         """Fetch; return the acquired runs: first and last offset, and delivery count."""
         request = fetch("g", "m", self._epoch, None if self._epoch else self.topic, **fields)
         self._epoch += 1
-        told = await self._client.ask(request, 2, ShareFetchResponse)
-        assert told.error_code == ErrorCode.NONE
+        response = await self._client.ask(request, 2, ShareFetchResponse)
+        assert response.error_code == ErrorCode.NONE
         return [
             (run.first_offset, run.last_offset, run.delivery_count)
-            for topic in told.responses
+            for topic in response.responses
             for partition in topic.partitions
             for run in partition.acquired_records
         ]
@@ -79,16 +79,16 @@ class Reader:
     async def reject(self, first: int, last: int) -> None:
         request = acknowledge("g", "m", self._epoch, self.topic, (first, last, [REJECT]))
         self._epoch += 1
-        told = await self._client.ask(request, 2, ShareAcknowledgeResponse)
-        assert told.responses[0].partitions[0].error_code == ErrorCode.NONE
+        response = await self._client.ask(request, 2, ShareAcknowledgeResponse)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
 
     async def until_lag(self, lag: int) -> None:
         """Wait until only `lag` records are not in a terminal state."""
         with trio.fail_after(60):
             while True:
                 request = describe("g", ("t", [0]))
-                told = await self._client.ask(request, 1, DescribeShareGroupOffsetsResponse)
-                if told.groups[0].topics[0].partitions[0].lag == lag:
+                response = await self._client.ask(request, 1, DescribeShareGroupOffsetsResponse)
+                if response.groups[0].topics[0].partitions[0].lag == lag:
                     return
                 await trio.sleep(0.01)
 

@@ -86,26 +86,26 @@ def test_tasks_of_a_static_member_wait_until_its_session_ends() -> None:
     ("member_id", "epoch", "instance_id", "error", "message"),
     [
         (
-            "thief",
+            "other",
             0,
             "i",
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            "Static member thief with instance id i cannot join the group because the instance id "
+            "Static member other with instance id i cannot join the group because the instance id "
             "is owned by first member.",
         ),
         (
-            "thief",
+            "other",
             2,
             "i",
             ErrorCode.FENCED_INSTANCE_ID,
-            "Static member thief with instance id i was fenced by member first.",
+            "Static member other with instance id i was fenced by member first.",
         ),
         (
-            "thief",
+            "other",
             -2,
             "i",
             ErrorCode.FENCED_INSTANCE_ID,
-            "Static member thief with instance id i was fenced by member first.",
+            "Static member other with instance id i was fenced by member first.",
         ),
         ("first", 2, "j", ErrorCode.UNKNOWN_MEMBER_ID, "Instance id j is unknown."),
         ("first", -1, "j", ErrorCode.UNKNOWN_MEMBER_ID, "Instance id j is unknown."),

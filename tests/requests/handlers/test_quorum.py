@@ -265,7 +265,7 @@ async def quorum_of(client: RawClient) -> ResponsePartitionData:
     return response.topics[0].partitions[0]
 
 
-async def test_quorum_counts_starts_and_never_goes_back(tmp_path: Path) -> None:
+async def test_epoch_and_offset_of_the_quorum_grow_with_each_start(tmp_path: Path) -> None:
     before = (0, 0)
     for start in range(3):
         async with running_broker(tmp_path) as broker:

@@ -18,6 +18,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from kwire.cluster.metadata.features import (
+    NEWEST_METADATA_VERSION,
+    NEWEST_METADATA_VERSION_NAME,
+)
 from kwire.codecs.batches import BatchHeader, CorruptBatch, Record, check_crc, iter_batches, records
 from kwire.codecs.messages.abort_transaction_record import AbortTransactionRecord
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
@@ -57,8 +61,6 @@ from kwire.codecs.messages.voters_record import VotersRecord
 from kwire.codecs.messages.zk_migration_state_record import ZkMigrationStateRecord
 from kwire.codecs.primitives import DecodeError, Message, varint_tail
 
-NEWEST_LEVEL: Final = 33
-"""4.4-IV2: the newest `metadata.version` whose records are known here."""
 OLDEST_LEVEL: Final = 21
 """3.9-IV0: the oldest `metadata.version` at which brokers of this kind work in a cluster."""
 
@@ -223,7 +225,8 @@ def _value(record: Record) -> bytes:
 def _unknown(what: str) -> UnknownRecord:
     return UnknownRecord(
         f"{what} is not known: this version of kwire knows the records up to metadata.version"
-        f" {NEWEST_LEVEL} (4.4-IV2); use a newer kwire, or keep the cluster at that level"
+        f" {NEWEST_METADATA_VERSION} ({NEWEST_METADATA_VERSION_NAME}); use a newer kwire, or keep"
+        " the cluster at that level"
     )
 
 

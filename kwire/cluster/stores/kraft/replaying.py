@@ -14,12 +14,13 @@ from kwire.cluster.metadata.delta import ClusterDelta, delta_between, difference
 from kwire.cluster.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
+    NEWEST_METADATA_VERSION,
+    NEWEST_METADATA_VERSION_NAME,
     FinalizedFeatures,
 )
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.stores.kraft.draft import AclIds, ImageDraft
 from kwire.cluster.stores.kraft.records import (
-    NEWEST_LEVEL,
     OLDEST_LEVEL,
     BadMetadata,
     MetadataBatch,
@@ -167,9 +168,9 @@ def why_unsupported(image: ClusterImage) -> str | None:
             f"the cluster has metadata.version {level}, but kwire needs {OLDEST_LEVEL} (3.9-IV0)"
             " or later; raise it with kafka-features.sh upgrade --release-version 3.9"
         )
-    if level > NEWEST_LEVEL:
+    if level > NEWEST_METADATA_VERSION:
         return (
             f"the cluster has metadata.version {level}, but this version of kwire knows those up to"
-            f" {NEWEST_LEVEL} (4.4-IV2); use a newer kwire"
+            f" {NEWEST_METADATA_VERSION} ({NEWEST_METADATA_VERSION_NAME}); use a newer kwire"
         )
     return None

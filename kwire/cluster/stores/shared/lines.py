@@ -7,9 +7,9 @@ The holder sends these lines without a request:
     {"version": n, "changes": [...]}                changes committed since, in order
     {"event": "controller_gone"}
     {"event": "log_dir_failed", "broker": id}
-    {"event": "report"}                             the broker shall ask "report"
+    {"event": "report"}                             the broker must send a request "report"
 
-A broker that asks "report" says which version of the metadata it has.
+A request "report" has the version of the metadata that the broker has.
 
 A line has at most `CHANGES_A_LINE` changes.  So the longest line (topics with 10,000 partitions
 each) has some megabytes.  A reader refuses a line above `LINE_SIZE_BYTES_MAX`.

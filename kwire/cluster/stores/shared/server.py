@@ -36,8 +36,9 @@ from kwire.cluster.stores.shared.lines import CHANGES_A_LINE, JsonObject, LineSe
 log = logging.getLogger("kwire.cluster.shared")
 
 REPORT_TIMEOUT_S: Final = 1.0
-"""How long to wait for brokers to say which version of the metadata they have.  One that is stopped
-or starved is shown as it was when it last said so."""
+"""How long to wait for the reports of brokers about their version of the metadata.
+
+Of a broker that does not report in this time, the last report counts."""
 
 CONTROLLER_ONLY = "only the controller may change topics, and this broker is not the controller"
 
@@ -249,9 +250,9 @@ class MemberConnection:
         self._outbox.add(encoded_lines)
 
     async def report(self, asked_ms: int) -> None:
-        """Ask the broker at the time `asked_ms` which version it has; returns when it has said so.
+        """Ask the broker at the time `asked_ms` for a report; return when it has come.
 
-        A broker handles lines in their order: it has all that was sent to it before.
+        A broker handles lines in their order.  So it then has everything that was sent before.
         """
         self._asked_ms = max(self._asked_ms, asked_ms)
         reported = self._reported

@@ -226,7 +226,7 @@ class SharedStore:
         elif message.get("event") == "log_dir_failed":
             self._report(LogDirsFailed((message["broker"],)))
         elif message.get("event") == "report":
-            # Nobody waits for the answer, which says nothing.
+            # No request has the id 0, so the response, which has no content, is ignored.
             report = {"id": 0, "ask": "report", "version": self._image.version}
             self._outbox.add([encoded(report)])
         elif (pending := self._pending.get(message.get("id", 0))) is not None:
