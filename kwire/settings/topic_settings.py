@@ -54,7 +54,7 @@ class TopicSettings(Settings):
     errors_deadletterqueue_group_enable = boolean(
         False,
         MEDIUM,
-        doc="Whether share groups may use the topic as their dead-letter queue.",
+        doc="Whether share groups may use the topic as their dead-letter topic.",
     )
     file_delete_delay_ms: int = _same("log.segment.delete.delay.ms")
     flush_messages: int = _same("log.flush.interval.messages")

@@ -18,7 +18,7 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1, the coordinator assigns partitions (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
-"""At 1, clients can use share groups (KIP-932); at 2, they have dead-letter queues (KIP-1191)."""
+"""At 1, clients can use share groups (KIP-932); at 2, they have dead-letter topics (KIP-1191)."""
 STREAMS_VERSION: Final = "streams.version"
 """At 1, the coordinator assigns the tasks of streams applications (KIP-1071)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
@@ -38,7 +38,7 @@ EPOCH_PER_TRANSACTION: Final = 2
 SHARE_GROUPS: Final = 1
 """The level of `share.version` from which clients can use share groups."""
 DEAD_LETTER_QUEUES: Final = 2
-"""The level of `share.version` from which share groups have dead-letter queues."""
+"""The level of `share.version` from which share groups have dead-letter topics."""
 ELIGIBLE_LEADERS: Final = 23
 """The level of `metadata.version` (4.0-IV1) that eligible.leader.replicas.version needs."""
 CORDONING: Final = 30

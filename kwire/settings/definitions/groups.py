@@ -315,7 +315,7 @@ class ShareGroupConfigs(Settings):
     errors_deadletterqueue_copy_record_enable = boolean(
         False,
         MEDIUM,
-        doc="Whether a record in the dead-letter queue has the key and the value of the record "
+        doc="Whether a record in the dead-letter topic has the key and the value of the record "
         "that the share group gave up.",
     )
     errors_deadletterqueue_topic_name = string(

@@ -90,14 +90,14 @@ class LogSettings(Settings):
         False,
         MEDIUM,
         mode=CLUSTER_WIDE,
-        doc="Whether the broker creates the dead-letter queue of a share group if it does not "
+        doc="Whether the broker creates the dead-letter topic of a share group if it does not "
         "exist.",
     )
     errors_deadletterqueue_topic_name_prefix = string(
         "dlq.",
         MEDIUM,
         mode=CLUSTER_WIDE,
-        doc="How the name of a dead-letter queue must begin. Share groups write nothing to a topic "
+        doc="How the name of a dead-letter topic must begin. Share groups write nothing to a topic "
         "with another name.",
     )
     fetch_max_bytes = integer(

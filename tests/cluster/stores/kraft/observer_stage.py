@@ -46,7 +46,12 @@ from kwire.cluster.stores.kraft.observing import (
 )
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import fetch, fetch_snapshot
-from kwire.codecs.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kwire.codecs.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from kwire.codecs.messages.fetch_snapshot import FetchSnapshotResponse
 
 BOOTSTRAP = (Address("a", 1), Address("b", 2))
@@ -108,17 +113,15 @@ class Stage:
         self.asked = step
         partition = step.request.topics[0].partitions[0]
         epoch = f"in epoch {partition.current_leader_epoch}"
-        if isinstance(step.request, FetchRequest):
-            asked = step.request.topics[0].partitions[0]
+        if isinstance(partition, FetchPartition):
             return [
-                f"Fetch from {step.address} {epoch}: offset {asked.fetch_offset} behind epoch"
-                f" {asked.last_fetched_epoch}, high watermark {asked.high_watermark}"
+                f"Fetch from {step.address} {epoch}: offset {partition.fetch_offset} behind epoch"
+                f" {partition.last_fetched_epoch}, high watermark {partition.high_watermark}"
             ]
-        piece = step.request.topics[0].partitions[0]
-        wanted = piece.snapshot_id
+        snapshot = partition.snapshot_id
         return [
-            f"FetchSnapshot from {step.address} {epoch}: {wanted.end_offset}-{wanted.epoch}"
-            f" from {piece.position} on"
+            f"FetchSnapshot from {step.address} {epoch}: {snapshot.end_offset}-{snapshot.epoch}"
+            f" from {partition.position} on"
         ]
 
     # -- answers to Fetch
