@@ -4,6 +4,8 @@ Behaviour
 - A member of a streams group sends the description of its topology, which a heartbeat has asked it
   for.  A plug-in of the broker stores it (KIP-1331).
 - UNSUPPORTED_VERSION, before anything else is checked, if the broker has no plug-in.
+- GROUP_ID_NOT_FOUND and UNKNOWN_MEMBER_ID if the sender is no member; INVALID_REQUEST if the epoch
+  is not that of the group's topology, or if the description is not valid.
 - STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED with the plug-in's message if the plug-in fails.
 """
 

@@ -16,6 +16,7 @@ from kwire.cluster.metadata.image import BrokerImage, ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.stores.local import FILE_NAME, LocalStore
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -56,8 +57,9 @@ from tests.polling import until
 
 CORDONED = "cordoned.log.dirs"
 OK = (0, None)
-CONFIG, FACTOR, ASSIGNMENT = 42, 38, 39
-"""INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT."""
+CONFIG = ErrorCode.INVALID_REQUEST
+FACTOR = ErrorCode.INVALID_REPLICATION_FACTOR
+ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 NO_BROKER = "All brokers are currently fenced, or have all their log directories cordoned."
 NOT_PLACED = f"Unable to replicate the partition 1 time(s): {NO_BROKER}"
 NOT_ASSIGNED = (
