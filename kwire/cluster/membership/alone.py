@@ -232,9 +232,9 @@ class LoneMembership:
         return machine
 
     async def quorum(self) -> MetadataQuorum:
-        """This broker leads, even if it is not registered, and nobody follows."""
-        found = await self._node.store.quorum(self._node.now_ms())
-        return replace(found, leader_id=self._node.node_id)
+        """The quorum of one broker, which leads even while it is not registered."""
+        quorum = await self._node.store.quorum(self._node.now_ms())
+        return replace(quorum, leader_id=self._node.node_id)
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Remove this broker from the cluster: until its restart, its partitions have no leader.

@@ -66,13 +66,13 @@ class ClusterMembership(Protocol):
         """Return once `has_metadata`, or after `timeout_ms`."""
 
     async def quorum(self) -> MetadataQuorum:
-        """Who leads the metadata, and how far the brokers of the cluster follow.
+        """Return the leader of the metadata, and how far the brokers have followed it.
 
-        Raises StoreError; always on ZooKeeper, which is no quorum of controllers.
+        Raises StoreError; on ZooKeeper always, because it has no quorum of controllers.
         """
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Remove the registration of a broker from the cluster, which a restarted broker renews.
+        """Remove the registration of a broker from the cluster.  The broker may register again.
 
         Raises Refusal, StoreError.
         """

@@ -201,8 +201,7 @@ class ClusterMember:
         registered: Mapping[int, BrokerImage | None],
         features: FinalizedFeatures,
     ) -> None:
-        """Copies what changed of configs, rights, tokens, kept registrations and features into
-        this broker's own image.
+        """Copies changed configs, rights, tokens, registrations and features into the own image.
 
         The brokers and topics there stay: the controller sends those.
         """
@@ -381,7 +380,7 @@ class ClusterMember:
         return await self._store.quorum(self._node.now_ms())
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Remove a broker here or by the controller; a live broker ends, as `_unregistered`.
+        """Remove a broker, through the controller if that is another one.  A live broker stops.
 
         Raises Refusal, StoreError.
         """

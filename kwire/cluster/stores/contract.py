@@ -64,9 +64,10 @@ class MetadataStore(Protocol):
         """Reserve `count` producer ids that no other call returns, now or later."""
 
     async def quorum(self, asked_ms: int) -> MetadataQuorum:
-        """Who leads and who follows the metadata at the time `asked_ms`, in ms since the epoch.
+        """Return the leader of the metadata and how far the brokers have followed it.
 
-        Raises StoreError; always on ZooKeeper, where no quorum of controllers has the metadata.
+        `asked_ms` is the present time, in ms since the epoch.  Raises StoreError; on ZooKeeper
+        always, because it has no quorum of controllers.
         """
 
     def close(self) -> None:

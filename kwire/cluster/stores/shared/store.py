@@ -111,7 +111,7 @@ class SharedStore:
         return elected
 
     async def quorum(self, asked_ms: int) -> MetadataQuorum:
-        """Who leads and who follows the metadata, as the holder and the other brokers report."""
+        """See MetadataStore.quorum.  The holder asks all brokers how far they are."""
         answer = await self._ask({"ask": "quorum", "at": asked_ms})
         observers = tuple([ReplicaProgress(*each) for each in answer["observers"]])
         return MetadataQuorum(
