@@ -215,7 +215,7 @@ class DeadLetterQueue:
             log.error(
                 "Cannot write %s: %s. The records are archived all the same.",
                 _description(entry),
-                reason,
+                reason.removesuffix("."),  # Those of Apache Kafka are sentences.
             )
         self._finish(lane, entries)
 
