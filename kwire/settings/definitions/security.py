@@ -158,6 +158,11 @@ class LoginSettings(Settings):
         doc="The users and secrets of a mechanism, as one line of JAAS. Set it as "
         "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
     )
+    sasl_mechanism_controller_protocol = string(
+        "GSSAPI",
+        HIGH,
+        doc="The SASL mechanism by which a broker logs in to KRaft controllers.",
+    )
     sasl_mechanism_inter_broker_protocol = string(
         "GSSAPI",
         MEDIUM,
@@ -291,7 +296,6 @@ class SaslSettings(Settings, effect=SASL):
     sasl_login_refresh_window_jitter = double(0.05, MEDIUM, mode=PER_BROKER)
     sasl_login_retry_backoff_max_ms = long(10_000, LOW)
     sasl_login_retry_backoff_ms = long(100, LOW)
-    sasl_mechanism_controller_protocol = string("GSSAPI", HIGH)
     sasl_oauthbearer_assertion_algorithm = string(
         "RS256", MEDIUM, one_of_any_case("ES256", "RS256")
     )
