@@ -41,6 +41,16 @@ class StatusCode(IntEnum):
     MISSING_CLIENT_TAGS = 6
 
 
+class DescriptionStatus(IntEnum):
+    """Whether StreamsGroupDescribe returns the topology description of a group."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    FAILED = 2
+    """The plug-in cannot read it."""
+    AVAILABLE = 3
+
+
 class TopologyProblem(NamedTuple):
     """Why tasks cannot be assigned, with Apache Kafka's message."""
 

@@ -26,7 +26,7 @@ from kwire.coordinators.runtime.description_plugins import DescriptionPlugin
 from kwire.coordinators.runtime.promise import answered
 from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.machine import GroupMachine
-from kwire.groups.streams.configuring import StatusCode
+from kwire.groups.streams.configuring import DescriptionStatus, StatusCode
 from kwire.groups.streams.decision import StreamsHeartbeatReply
 from kwire.groups.streams.description import described, description_of
 from kwire.groups.streams.group import UNCERTAIN_EPOCH
@@ -45,9 +45,6 @@ NOT_FOR_THIS_BROKER: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
-
-NOT_STORED, FAILED, AVAILABLE = 1, 2, 3
-"""TopologyDescriptionStatus in StreamsGroupDescribe; 0 means that it was not requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +204,7 @@ class TopologyDescriptions:
     async def _attach_one(self, group: DescribedGroup) -> None:
         """Add the topology description of one group, and its status."""
         machine, topology = self._machine(group.group_id), group.topology
-        group.topology_description_status = NOT_STORED
+        group.topology_description_status = DescriptionStatus.NOT_STORED
         if machine is None or topology is None:
             return
         if machine.streams.description_epochs(group.group_id).stored != topology.epoch:
@@ -217,11 +214,11 @@ class TopologyDescriptions:
         except Exception as failure:
             # As above: any exception of the plug-in.
             log.warning("The plug-in cannot read the topology of %s: %r", group.group_id, failure)
-            group.topology_description_status = FAILED
+            group.topology_description_status = DescriptionStatus.FAILED
             return
         if found is not None:
             group.topology_description = described(found)
-            group.topology_description_status = AVAILABLE
+            group.topology_description_status = DescriptionStatus.AVAILABLE
 
     # -- deletion
 

@@ -24,6 +24,7 @@ from kwire.codecs.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
 from kwire.coordinators.runtime.promise import Promise, answered, then_all
+from kwire.groups.streams.configuring import DescriptionStatus
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.guards.describing import add_operations, may_know, split_groups
@@ -33,9 +34,6 @@ from kwire.security.operations import GROUP_OPERATIONS
 
 if TYPE_CHECKING:
     from kwire.coordinators.runtime.descriptions import TopologyDescriptions
-
-NOT_STORED: Final = 1
-"""The status of a topology of which no description is stored."""
 
 ROUTE = Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
@@ -65,7 +63,7 @@ def _undescribed(groups: list[DescribedGroup]) -> list[DescribedGroup]:
     """Return the groups of a broker without a plug-in, which has no topology descriptions."""
     for group in groups:
         if group.error_code == ErrorCode.NONE:
-            group.topology_description_status = NOT_STORED
+            group.topology_description_status = DescriptionStatus.NOT_STORED
     return groups
 
 
