@@ -80,6 +80,7 @@ ELSEWHERE = {
     "kwire serve --data D": "tests/cli/hosting/test_several.py, from one broker to three and back",
     "kwire serve --brokers 3 --data D": "likewise",
     "make run ": "what .ci/run does in a fresh clone",
+    "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
 }

@@ -40,7 +40,7 @@ def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple
 def is_behind(image: ClusterImage, kraft: KraftMetadata) -> bool:
     """Whether the log has a later `metadata.version` than kwire's metadata.
 
-    An earlier version of kwire took its own highest level for a level that it did not support.
+    A version of kwire that did not support the level in the log stored its own highest level.
     """
     return _levels_in(kraft).get(METADATA_VERSION, 0) > image.features.level(METADATA_VERSION)
 

@@ -2,7 +2,8 @@
 
     python -m tests.cluster.stores.kraft.record_anew       takes some minutes and 2 GB
 
-recorded.py says what the recordings have.  Run the tests after that: ids and offsets are others.
+recorded.py says what the recordings have.  Run the tests afterwards, because each recording has
+other ids and offsets.
 """
 
 from __future__ import annotations
