@@ -1,7 +1,7 @@
 """Cases of UnregisterBroker: brokers that are not registered.
 
 Other cases use the broker at the same time, so that it cannot be unregistered itself;
-tests/cluster/test_unregistering.py does that.
+tests/cli/hosting/test_unregistering.py does that.
 """
 
 from __future__ import annotations
