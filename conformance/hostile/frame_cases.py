@@ -10,7 +10,9 @@ from typing import Any
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.messages import request_class
+from kwire.codecs.messages.add_raft_voter import AddRaftVoterRequest
 from kwire.codecs.messages.produce import ProduceRequest
+from kwire.codecs.messages.unregister_broker import UnregisterBrokerRequest
 from kwire.codecs.primitives import DecodeError
 from kwire.conformance.hostile import mutations
 from kwire.conformance.hostile.case import HostileCase
@@ -43,10 +45,12 @@ CHANGES: Mapping[int, str] = {
 """Requests that change a cluster, with the field that has a number of partitions, if any."""
 PARTITIONS_MAX = 16
 """A random number of partitions must not exceed it: a billion stops a node of Apache Kafka."""
+BROKER_IDS_MAX = 1000
+"""The brokers that are compared have lower ids."""
 TIMEOUT_MS_MIN = 1000
 """A shorter timeout is over before Apache Kafka's controller begins."""
 
-LOOKED_INTO = (*CHANGES, ApiKey.PRODUCE)
+LOOKED_INTO = (*CHANGES, ApiKey.PRODUCE, ApiKey.ADD_RAFT_VOTER, ApiKey.UNREGISTER_BROKER)
 """API keys whose damaged frames are decoded before they are sent."""
 
 _HEADER_END = 14  # of a frame: size, API key, version, correlation id, size of the client id
@@ -78,8 +82,8 @@ def mutation_cases(served: Served, seed: str) -> Iterator[HostileCase]:
 def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: str) -> None:
     """Send spoiled copies of a valid request, the same ones to both brokers.
 
-    Left out are those that only one broker serves, that would overload it, or that have null where
-    Apache Kafka fails for another reason.
+    Left out are those that only one broker serves, that would overload or end it, or that have null
+    where Apache Kafka fails for another reason.
     """
     rng = random.Random(seed)
     topic = _topic(stage)
@@ -90,7 +94,7 @@ def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: 
         if not _is_for_both(stage.broker.served, spoiled):
             continue
         request = request_in(spoiled)
-        if not _overtaxes(request) and not has_null_records(request):
+        if not (_overtaxes(request) or ends_a_broker(request) or has_null_records(request)):
             stage.spoiled(spoiled)
 
 
@@ -129,6 +133,18 @@ def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
     topics = request.topics if count else ()
     too_many = any(getattr(topic, count) > PARTITIONS_MAX for topic in topics)
     return too_many or request.timeout_ms < TIMEOUT_MS_MIN
+
+
+def ends_a_broker(request: Any) -> bool:  # noqa: ANN401 - of any key
+    """Return whether a broker would end, or leave its cluster, because of the request.
+
+    Apache Kafka 4.4.0 ends at an AddRaftVoter with a listener without a name.
+    """
+    if isinstance(request, AddRaftVoterRequest):
+        return any(not listener.name for listener in request.listeners)
+    return isinstance(request, UnregisterBrokerRequest) and (
+        0 <= request.broker_id <= BROKER_IDS_MAX
+    )
 
 
 def has_null_records(request: Any) -> bool:  # noqa: ANN401 - of any key

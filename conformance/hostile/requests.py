@@ -83,14 +83,18 @@ _SMALL_INTS: Mapping[str, Sequence[int]] = {
     "max_bytes": (0, 1, 1000, 1 << 20, (1 << 31) - 1),
     "partition_max_bytes": (0, 1, 1000, 1 << 20, (1 << 31) - 1),
     "generation_id": (-1, 0, 1),
+    "generation_id_or_member_epoch": (-1, 0, 1),
     "current_leader_epoch": (-1, -1, 0, 1),
     "resource_type": (2, 2, 4, 0, 32),
     "isolation_level": (0, 1, 0, 1, 7),
     "key_type": (0, 1, 2, 9),
 }
 
-LEFT_OUT = frozenset({ApiKey.ALTER_CLIENT_QUOTAS})
-"""APIs that are not sent, because a valid request may slow down all other clients."""
+LEFT_OUT = frozenset({ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.UNREGISTER_BROKER})
+"""APIs that are not sent.
+
+A valid request may slow down all other clients, or remove the broker from its cluster.
+"""
 
 _KEEPS_INTERNAL_TOPICS = frozenset({ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS})
 

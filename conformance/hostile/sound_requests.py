@@ -98,6 +98,7 @@ from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kwire.codecs.messages.unregister_controller import UnregisterControllerRequest
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.behaviour.asking import (
@@ -113,6 +114,12 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.hostile.sound_transactions import TRANSACTION_REQUESTS
 from kwire.conformance.wire.broker import CaseTopic
+from kwire.conformance.wire.cases import (
+    add_raft_voter,
+    describe_quorum,
+    remove_raft_voter,
+    unregister_broker,
+)
 from kwire.conformance.wire.cases.build import (
     ALLOW,
     ANY,
@@ -136,6 +143,9 @@ from kwire.conformance.wire.cases.share_offsets import describe as describe_shar
 from kwire.conformance.wire.cases.share_state import REQUESTS as SHARE_STATE_REQUESTS
 from kwire.conformance.wire.cases.streams_group import complete_topology
 from kwire.conformance.wire.cases.streams_group import join as join_streams_group
+from kwire.conformance.wire.cases.streams_group_topology_description_update import (
+    update as update_description,
+)
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, CaseTopic, int], Message]
@@ -350,5 +360,23 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda stage, topic, version: DescribeTopicPartitionsRequest(
         [DescribedTopic(topic.name)], 10
+    ),
+    ApiKey.DESCRIBE_QUORUM: lambda stage, topic, version: describe_quorum.access_request(
+        version, topic.id
+    ),
+    ApiKey.ADD_RAFT_VOTER: lambda stage, topic, version: add_raft_voter.access_request(
+        version, topic.id
+    ),
+    ApiKey.REMOVE_RAFT_VOTER: lambda stage, topic, version: remove_raft_voter.access_request(
+        version, topic.id
+    ),
+    ApiKey.UNREGISTER_BROKER: lambda stage, topic, version: unregister_broker.access_request(
+        version, topic.id
+    ),
+    ApiKey.UNREGISTER_CONTROLLER: lambda stage, topic, version: UnregisterControllerRequest(
+        unregister_broker.NOBODY
+    ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: lambda stage, topic, version: (
+        update_description(stage.name("g"))
     ),
 }
