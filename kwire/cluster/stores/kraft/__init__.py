@@ -14,5 +14,12 @@ records into images.  It decides nothing here.
     controllers.py    connections to controllers
     link.py           the driver: the task that runs the parts above
 
-All but the last four are pure.  Only a broker that has controllers imports this package.
+It registers with the controllers, and tells them that it lives:
+
+    lifecycle.py           registration, heartbeats, controlled shutdown: what to send next
+    living.py              the driver of the lifecycle; it has the broker's epoch
+    assigning.py           tells the controllers in which directory each replica is
+    producer_id_blocks.py  blocks of producer ids
+
+The first six and lifecycle.py are pure.  Only a broker that has controllers imports this package.
 """
