@@ -206,10 +206,17 @@ async def test_broker_lives_beside_a_real_controller(tmp_path: Path) -> None:
                 await stage.life.wait_unfenced()
                 await stage.shown(unfenced=True)
                 await check_assignments(stage)
+                partitions = follower.image.topics["t"].partitions
+                assert {each.leader for each in partitions} == {1}
                 answer = await stage.channel.call(UnregisterBrokerRequest(1), ANSWER_MS)
                 assert answer.error_code == 0
                 while 1 not in follower.image.brokers or stage.life.epoch == second:
                     await follower.reached.wait()
                 assert follower.image.brokers[1].epoch == stage.life.epoch > second
+                while follower.image.leader_of("t", 0) != 1:
+                    await follower.reached.wait()
+                assert await stage.life.leave(), "with leaders that have no successor"
+                await stage.shown(unfenced=False)
+                assert follower.image.leader_of("t", 0) is None
     finally:
         kafka.stop()
