@@ -84,7 +84,11 @@ def stop_replica_answered(
     request: StopReplicaRequest,
     response: StopReplicaResponse,
 ) -> ControllerEffects:
-    """Notes which replicas a broker has deleted; halts deletions of which one failed."""
+    """Notes which replicas a broker has deleted; halts deletions of which one failed.
+
+    A replica in a failed log directory is offline from then on, so that the deletion goes on once
+    the broker can use the directory again.
+    """
     errors = {
         (each.topic_name, each.partition_index): each.error_code
         for each in response.partition_errors
@@ -101,8 +105,11 @@ def stop_replica_answered(
                 continue
             deletion.requested.discard(replica)
             topic_partition = (topic.topic_name, each.partition_index)
-            if response.error_code or errors.get(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR):
+            error = errors.get(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if response.error_code or error:
                 deletion.halted = True
+                if error == ErrorCode.KAFKA_STORAGE_ERROR:
+                    state.offline.setdefault(broker_id, set()).add(topic_partition)
             else:
                 deletion.deleted.add(replica)
     return resume(state, concerned)

@@ -89,3 +89,20 @@ def test_topic_is_deleted_once_every_disk_has_room_again() -> None:
     cluster.make_room(cluster.brokers[2])
     settled(cluster)
     assert TOPIC.name not in cluster.store.image.topics
+
+
+def test_topic_is_deleted_though_its_disk_filled_just_before_the_replica_was_stopped() -> None:
+    """The controller learns of the full disk from StopReplica alone."""
+    cluster = led_by_its_last()
+    assert cluster.term is not None
+    mark = MarkForDeletion(TOPIC.name, TOPIC.id)
+    cluster.term.take(
+        ControllerEffects(decisions=[lambda image: None if TOPIC.name in image.deleting else mark])
+    )
+    cluster.start(2)
+    cluster.brokers[1].failed.add(LOG)
+    settled(cluster)
+    assert TOPIC.name in cluster.store.image.topics
+    cluster.make_room(cluster.brokers[1])
+    settled(cluster)
+    assert TOPIC.name not in cluster.store.image.topics
