@@ -113,5 +113,6 @@ async def test_next_leader_writes_the_dead_letters_that_are_missing(
         made.elect(TOPIC.name, 0, 1)
         made.elect(DEAD, 0, 2)
         await until(lambda: made.members[1].partition(TOPIC.name).high_watermark == 10)
-        assert await acquired(after, 0) == [(5, 9, 1)]
+        # The end of the first connection may have been written as a delivery of these records.
+        assert [each[:2] for each in await acquired(after, 0)] == [(5, 9)]
         await until(lambda: letters(made.members[2].partition(DEAD)) == [0, 1, 2, 3, 4])
