@@ -109,10 +109,9 @@ async def test_next_leader_writes_the_dead_letters_that_are_missing(
         await until(lambda: letters(made.members[2].partition(DEAD)) == [0, 1])
         made.elect(DEAD, 0, -1)
         await reject(before, 2, 2, 4)
+        made.elect(TOPIC.name, 0, 1)  # so that the session's end is not written as a delivery
         await made.end(3)
-        made.elect(TOPIC.name, 0, 1)
         made.elect(DEAD, 0, 2)
         await until(lambda: made.members[1].partition(TOPIC.name).high_watermark == 10)
-        # The end of the first connection may have been written as a delivery of these records.
-        assert [each[:2] for each in await acquired(after, 0)] == [(5, 9)]
+        assert await acquired(after, 0) == [(5, 9, 1)]
         await until(lambda: letters(made.members[2].partition(DEAD)) == [0, 1, 2, 3, 4])
