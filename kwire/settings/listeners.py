@@ -6,10 +6,8 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from kwire.cluster.metadata.image import Endpoint
+from kwire.cluster.metadata.image import SECURITY_PROTOCOLS, Endpoint
 from kwire.settings.error import ConfigError
-
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 PORT_MAX = 65535

@@ -14,7 +14,12 @@ from typing import TypeVar
 from kwire.cluster.controller.effects import BrokerRequest
 from kwire.cluster.controller.state import ControllerState, TopicPartition
 from kwire.cluster.metadata.election import is_new
-from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import (
+    NO_LEADER,
+    SECURITY_PROTOCOL_NUMBERS,
+    PartitionImage,
+    TopicImage,
+)
 from kwire.codecs.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -40,8 +45,6 @@ VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest
 LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
 """Brokers accept it whatever leader epoch they have: a deleted topic has no later one."""
-
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 T = TypeVar("T")
 
@@ -291,7 +294,7 @@ def _live_brokers(state: ControllerState) -> Iterator[UpdateMetadataBroker]:
                     each.port,
                     each.host,
                     each.listener,
-                    SECURITY_PROTOCOLS[each.security_protocol],
+                    SECURITY_PROTOCOL_NUMBERS[each.security_protocol],
                 )
                 for each in broker.endpoints
             ]

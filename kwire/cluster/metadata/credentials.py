@@ -14,6 +14,7 @@ from kwire.cluster.metadata.image import ClusterImage, ResourceKey
 
 MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """The SCRAM mechanisms, by their numbers in Kafka's requests and records."""
+MECHANISM_NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
 
 
 def user_key(user: str) -> ResourceKey:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final
 
 from kwire.cluster.metadata.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
 from kwire.cluster.metadata.features import FinalizedFeatures
@@ -42,6 +43,11 @@ TOPIC_RESOURCE = 2
 
 NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 NO_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType({})
+
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols, each at its number in Kafka's requests and records."""
+SECURITY_PROTOCOL_NUMBERS: Final = {name: n for n, name in enumerate(SECURITY_PROTOCOLS)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import (
     NO_CONTROLLER,
     NO_LEADER,
+    SECURITY_PROTOCOLS,
     BrokerImage,
     ClusterImage,
     Endpoint,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     )
 
 LEADER_DURING_DELETE: Final = -2
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _UNKNOWN_PARTITION: Final = PartitionImage(NO_LEADER, -1, -1, (), ())
 """Stands for a partition that no request has named yet, while one with a higher number exists."""
 
@@ -146,4 +146,4 @@ def _broker(image: ClusterImage, broker: UpdateMetadataBroker) -> BrokerImage:
 
 
 def _protocol(number: int) -> str:
-    return _PROTOCOLS[number] if 0 <= number < len(_PROTOCOLS) else str(number)
+    return SECURITY_PROTOCOLS[number] if 0 <= number < len(SECURITY_PROTOCOLS) else str(number)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kwire.cluster.metadata.changes import SetConfigs
-from kwire.cluster.metadata.credentials import MECHANISMS, user_key
+from kwire.cluster.metadata.credentials import MECHANISM_NUMBERS, MECHANISMS, user_key
 from kwire.cluster.metadata.entities import (
     ENTITY_RESOURCE,
     USER,
@@ -21,6 +21,7 @@ from kwire.cluster.metadata.entities import (
 )
 from kwire.cluster.metadata.image import ClusterImage, ResourceKey
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.cluster.stores.kraft.user_records import credential_record, credential_text
 from kwire.codecs.messages.client_quota_record import ClientQuotaRecord, EntityData
 from kwire.codecs.messages.remove_user_scram_credential_record import (
     RemoveUserScramCredentialRecord,
@@ -28,12 +29,10 @@ from kwire.codecs.messages.remove_user_scram_credential_record import (
 from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.security.quotas.kinds import QUOTAS, java_double, text_of
-from kwire.security.sasl.scram import Credential
 
 SINCE: Final = 11
 """Level of `metadata.version` 3.5-IV2: credentials are in the metadata log."""
 
-_NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
 
 EntityRecord = UserScramCredentialRecord | RemoveUserScramCredentialRecord | ClientQuotaRecord
 
@@ -48,7 +47,7 @@ class Changed(NamedTuple):
 def _kept_in(kraft: KraftMetadata) -> frozenset[str]:
     """The names of the entity configs that the KRaft log can have."""
     keeps_users = kraft.features.get("metadata.version", 0) >= SINCE
-    return QUOTAS | _NUMBERS.keys() if keeps_users else QUOTAS
+    return QUOTAS | MECHANISM_NUMBERS.keys() if keeps_users else QUOTAS
 
 
 def set_in(kraft: KraftMetadata) -> dict[ResourceKey, dict[str, str]]:
@@ -57,17 +56,12 @@ def set_in(kraft: KraftMetadata) -> dict[ResourceKey, dict[str, str]]:
     for (user, number), record in kraft.credentials.items():
         mechanism = MECHANISMS.get(number)
         if mechanism is not None:
-            configs.setdefault(user_key(user), {})[mechanism] = _credential_text(record)
+            configs.setdefault(user_key(user), {})[mechanism] = credential_text(record)
     for parts, values in kraft.quotas.items():
         entity = dict(parts)
         quotas = {quota: _quota_text(entity, quota, value) for quota, value in values.items()}
         configs.setdefault(entity_key(entity), {}).update(quotas)
     return configs
-
-
-def _credential_text(record: UserScramCredentialRecord) -> str:
-    salt, stored_key, server_key = map(bytes, (record.salt, record.stored_key, record.server_key))
-    return Credential(salt, stored_key, server_key, record.iterations).text
 
 
 def _quota_text(entity: Entity, quota: str, value: float) -> str:
@@ -96,8 +90,8 @@ def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Changed]:
 def _description(key: ResourceKey, before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The names of the changed configs, for the log; it has no secrets."""
     differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    what = [*(["credentials"] if differ & _NUMBERS.keys() else [])]
-    what += sorted(differ - _NUMBERS.keys())
+    what = [*(["credentials"] if differ & MECHANISM_NUMBERS.keys() else [])]
+    what += sorted(differ - MECHANISM_NUMBERS.keys())
     return f"{_shown(key)}: {', '.join(what)} changed"
 
 
@@ -142,8 +136,6 @@ def _quota_record(entity: Entity, quota: str, text: str | None) -> ClientQuotaRe
 
 
 def _credential_record(user: str, mechanism: str, text: str | None) -> EntityRecord:
-    number = _NUMBERS[mechanism]
     if text is None:
-        return RemoveUserScramCredentialRecord(user, number)
-    salt, stored_key, server_key, iterations = Credential.parse(text)
-    return UserScramCredentialRecord(user, number, salt, stored_key, server_key, iterations)
+        return RemoveUserScramCredentialRecord(user, MECHANISM_NUMBERS[mechanism])
+    return credential_record(user, mechanism, text)

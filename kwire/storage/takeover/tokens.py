@@ -8,6 +8,7 @@ from typing import Final
 from kwire.cluster.metadata.changes import SetToken
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.tokens import DelegationToken
+from kwire.cluster.stores.kraft.user_records import token_of, token_record
 from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from kwire.log.directory.kraft_metadata import KraftMetadata
@@ -22,18 +23,7 @@ def _keeps_tokens(kraft: KraftMetadata) -> bool:
 
 def tokens_in(kraft: KraftMetadata) -> dict[str, DelegationToken]:
     """Return all tokens in the log by id."""
-    return {
-        record.token_id: DelegationToken(
-            record.token_id,
-            record.owner,
-            record.requester,
-            tuple(record.renewers),
-            record.issue_timestamp,
-            record.max_timestamp,
-            record.expiration_timestamp,
-        )
-        for record in kraft.tokens.values()
-    }
+    return {record.token_id: token_of(record) for record in kraft.tokens.values()}
 
 
 def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetToken]:
@@ -66,12 +56,4 @@ def token_records(
     if token is None:
         yield RemoveDelegationTokenRecord(change.token_id)
         return
-    yield DelegationTokenRecord(
-        token.owner,
-        token.requester,
-        list(token.renewers),
-        token.issue_ms,
-        token.max_ms,
-        token.expiry_ms,
-        token.id,
-    )
+    yield token_record(token)

@@ -7,14 +7,15 @@ last one is the footer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from kwire.cluster.metadata.credentials import MECHANISMS
+from kwire.cluster.metadata.credentials import MECHANISM_NUMBERS
 from kwire.cluster.metadata.entities import ENTITY_RESOURCE, USER, entity_of
 from kwire.cluster.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from kwire.cluster.metadata.image import (
     MIGRATING,
+    SECURITY_PROTOCOL_NUMBERS,
     BrokerImage,
     ClusterImage,
     ControllerImage,
@@ -23,13 +24,12 @@ from kwire.cluster.metadata.image import (
 from kwire.cluster.stores.kraft import records
 from kwire.cluster.stores.kraft.draft import AclIds
 from kwire.cluster.stores.kraft.replaying import MetadataReplay
-from kwire.cluster.stores.kraft.states import SECURITY_PROTOCOLS
+from kwire.cluster.stores.kraft.user_records import credential_record, token_record
 from kwire.codecs.batches import Record, build
 from kwire.codecs.messages import register_broker_record, register_controller_record
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.client_quota_record import ClientQuotaRecord, EntityData
 from kwire.codecs.messages.config_record import ConfigRecord
-from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.kraft_version_record import KRaftVersionRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
@@ -39,9 +39,7 @@ from kwire.codecs.messages.register_controller_record import RegisterControllerR
 from kwire.codecs.messages.snapshot_footer_record import SnapshotFooterRecord
 from kwire.codecs.messages.snapshot_header_record import SnapshotHeaderRecord
 from kwire.codecs.messages.topic_record import TopicRecord
-from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
 from kwire.codecs.primitives import Message
-from kwire.security.sasl.scram import Credential
 
 Versioned = tuple[Message, int]
 """A record and the version in which it is written."""
@@ -54,8 +52,6 @@ CORDONED_SINCE: Final = 30
 """4.3-IV0: brokers name their cordoned log directories."""
 
 _BATCH_BYTES: Final = 512 * 1024
-_PROTOCOL_NUMBERS: Final = {name: number for number, name in SECURITY_PROTOCOLS.items()}
-_MECHANISM_NUMBERS: Final = {name: number for number, name in MECHANISMS.items()}
 
 
 def snapshot_of(replay: MetadataReplay, now_ms: int) -> Iterator[bytes]:
@@ -187,7 +183,10 @@ def _broker(broker: BrokerImage, is_fenced: bool, level: int) -> Versioned:
         broker_epoch=broker.epoch,
         end_points=[
             register_broker_record.BrokerEndpoint(
-                each.listener, each.host, each.port, _PROTOCOL_NUMBERS[each.security_protocol]
+                each.listener,
+                each.host,
+                each.port,
+                SECURITY_PROTOCOL_NUMBERS[each.security_protocol],
             )
             for each in broker.endpoints
         ],
@@ -216,7 +215,10 @@ def _controller(controller: ControllerImage) -> RegisterControllerRecord:
         False,
         [
             register_controller_record.ControllerEndpoint(
-                each.listener, each.host, each.port, _PROTOCOL_NUMBERS[each.security_protocol]
+                each.listener,
+                each.host,
+                each.port,
+                SECURITY_PROTOCOL_NUMBERS[each.security_protocol],
             )
             for each in controller.endpoints
         ],
@@ -263,7 +265,7 @@ def _of_configs(image: ClusterImage) -> Iterator[Versioned]:
         quotas += [
             ClientQuotaRecord(parts, quota, float(text), False)
             for quota, text in sorted(configs.items())
-            if quota not in _MECHANISM_NUMBERS
+            if quota not in MECHANISM_NUMBERS
         ]
     yield from ((quota, 0) for quota in quotas)
 
@@ -273,24 +275,8 @@ def _of_users(image: ClusterImage) -> Iterator[Versioned]:
     for key, configs in sorted(image.configs.items()):
         user = (entity_of(key) or {}).get(USER)
         if user is not None:
-            yield from ((each, 0) for each in _credentials(user, configs))
-    for token_id, token in sorted(image.tokens.items()):
-        yield (
-            DelegationTokenRecord(
-                token.owner,
-                token.requester,
-                list(token.renewers),
-                token.issue_ms,
-                token.max_ms,
-                token.expiry_ms,
-                token_id,
-            ),
-            0,
-        )
-
-
-def _credentials(user: str, configs: Mapping[str, str]) -> Iterator[UserScramCredentialRecord]:
-    for mechanism, number in _MECHANISM_NUMBERS.items():
-        if mechanism in configs:
-            salt, stored_key, server_key, iterations = Credential.parse(configs[mechanism])
-            yield UserScramCredentialRecord(user, number, salt, stored_key, server_key, iterations)
+            for mechanism in MECHANISM_NUMBERS:
+                if mechanism in configs:
+                    yield credential_record(user, mechanism, configs[mechanism]), 0
+    for _, token in sorted(image.tokens.items()):
+        yield token_record(token), 0

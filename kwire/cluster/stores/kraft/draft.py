@@ -37,9 +37,9 @@ from kwire.cluster.stores.kraft.states import (
     quota_text,
     registered_broker,
     registered_partition,
-    token_of,
     without_eligible,
 )
+from kwire.cluster.stores.kraft.user_records import credential_text, token_of
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kwire.codecs.messages.clear_elr_record import ClearElrRecord
@@ -70,7 +70,6 @@ from kwire.codecs.messages.user_scram_credential_record import UserScramCredenti
 from kwire.codecs.messages.zk_migration_state_record import ZkMigrationStateRecord
 from kwire.codecs.primitives import Message
 from kwire.codecs.uuids import uuid_text
-from kwire.security.sasl.scram import Credential
 
 Rule = tuple[ResourcePattern, AccessControlEntry]
 """One access control entry and the resources that it is on."""
@@ -254,11 +253,8 @@ class ImageDraft:
         self._set_config(entity_key(entity), record.key, text)
 
     def _add_credential(self, record: UserScramCredentialRecord) -> None:
-        salt, stored_key, server_key = map(
-            bytes, (record.salt, record.stored_key, record.server_key)
-        )
-        text = Credential(salt, stored_key, server_key, record.iterations).text
-        self._set_config(user_key(record.name), _mechanism(record.mechanism), text)
+        mechanism = _mechanism(record.mechanism)
+        self._set_config(user_key(record.name), mechanism, credential_text(record))
 
     def _remove_credential(self, record: RemoveUserScramCredentialRecord) -> None:
         self._set_config(user_key(record.name), _mechanism(record.mechanism), None)

@@ -34,10 +34,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, Levels
-from kwire.cluster.metadata.image import Endpoint
+from kwire.cluster.metadata.image import SECURITY_PROTOCOL_NUMBERS, Endpoint
 from kwire.cluster.stores.kraft.observing import Refuse, Wait
 from kwire.cluster.stores.kraft.records import OLDEST_LEVEL
-from kwire.cluster.stores.kraft.states import SECURITY_PROTOCOLS
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kwire.codecs.messages.broker_registration import (
@@ -48,7 +47,6 @@ from kwire.codecs.messages.broker_registration import (
 )
 
 NO_EPOCH: Final = -1
-_PROTOCOL_NUMBERS: Final = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
 FEATURES: Final[Levels] = MappingProxyType(
     {**SUPPORTED, METADATA_VERSION: (OLDEST_LEVEL, SUPPORTED[METADATA_VERSION][1])}
@@ -287,7 +285,10 @@ class Lifecycle:
             incarnation_id=identity.incarnation,
             listeners=[
                 Listener(
-                    each.listener, each.host, each.port, _PROTOCOL_NUMBERS[each.security_protocol]
+                    each.listener,
+                    each.host,
+                    each.port,
+                    SECURITY_PROTOCOL_NUMBERS[each.security_protocol],
                 )
                 for each in identity.endpoints
             ],

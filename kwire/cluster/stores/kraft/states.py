@@ -1,4 +1,4 @@
-"""What single records say of a partition, a broker, a controller, a token or a quota (pure)."""
+"""What single records say of a partition, a broker, a controller or a quota (pure)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Final
 from kwire.cluster.metadata.entities import Entity
 from kwire.cluster.metadata.image import (
     NO_LEADER,
+    SECURITY_PROTOCOLS,
     BrokerImage,
     ControllerImage,
     Endpoint,
     KraftPartitionImage,
 )
 from kwire.cluster.metadata.refusal import Refusal
-from kwire.cluster.metadata.tokens import DelegationToken
 from kwire.cluster.stores.kraft.records import BadMetadata
 from kwire.codecs.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
-from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.register_broker_record import RegisterBrokerRecord
@@ -26,9 +25,6 @@ from kwire.security.quotas.kinds import java_double, text_of
 
 NO_PARTITION: Final = KraftPartitionImage(NO_LEADER, -1, -1, (), ())
 """Stands for a partition whose record has not come yet, although that of a later one has."""
-
-SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-"""The security protocols by Kafka's numbers."""
 
 _NO_LEADER_CHANGE = -2
 _NO_RECOVERY_CHANGE = -1
@@ -160,22 +156,9 @@ def controller_of(record: RegisterControllerRecord) -> ControllerImage:
 
 
 def _endpoint(name: str, host: str, port: int, protocol: int) -> Endpoint:
-    if protocol not in SECURITY_PROTOCOLS:
+    if not 0 <= protocol < len(SECURITY_PROTOCOLS):
         raise BadMetadata(f"listener {name} has the unknown security protocol {protocol}")
     return Endpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
-
-
-def token_of(record: DelegationTokenRecord) -> DelegationToken:
-    """Return the delegation token."""
-    return DelegationToken(
-        record.token_id,
-        record.owner,
-        record.requester,
-        tuple(record.renewers),
-        record.issue_timestamp,
-        record.max_timestamp,
-        record.expiration_timestamp,
-    )
 
 
 def quota_text(entity: Entity, quota: str, value: float) -> str:
