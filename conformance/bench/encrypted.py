@@ -161,9 +161,7 @@ def main(rounds: int, seconds: float, only: tuple[str, ...], output: Path | None
     if output is None and not only:
         output = RESULTS
     if output is not None:
-        before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, new_section, Apache.name))
-        console.print(f"written: {output}")
+        report.update_report(console, output, new_section, Apache.name)
 
 
 def _medians(series: Series) -> str:

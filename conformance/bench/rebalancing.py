@@ -208,9 +208,7 @@ def main(
     whole = not only and (members, partitions) == (MEMBERS, PARTITIONS)
     output = output or (RESULTS if whole else None)
     if output is not None:
-        before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, new_section, Apache.name))
-        console.print(f"written: {output}")
+        report.update_report(console, output, new_section, Apache.name)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from rich.console import Console
@@ -117,6 +118,13 @@ def _section_text(section: Section, peer: str) -> str:
 def put_section(document: str, section: Section, peer: str) -> str:
     """Return the report with this section, which replaces one with the same heading or is added."""
     return _replace_section(document, section.heading, _section_text(section, peer))
+
+
+def update_report(console: Console, path: Path, section: Section, peer: str) -> None:
+    """Put a section into the report at `path`, which need not exist, and print its path."""
+    before = path.read_text() if path.exists() else ""
+    path.write_text(put_section(before, section, peer))
+    console.print(f"written: {path}")
 
 
 def keep_section(document: str, before: str, heading: str) -> str:

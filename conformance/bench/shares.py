@@ -184,9 +184,7 @@ def main(rounds: int, records: int, only: tuple[int, ...], output: Path | None) 
     report.print_section(console, new_section, Apache.name)
     output = output or (None if only else RESULTS)
     if output is not None:
-        before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, new_section, Apache.name))
-        console.print(f"written: {output}")
+        report.update_report(console, output, new_section, Apache.name)
 
 
 if __name__ == "__main__":

@@ -104,9 +104,7 @@ def main(rounds: int, resets: int, output: Path) -> None:
     )
     section = report.Section(HEADING, note, measure_series(rounds, resets))
     report.print_section(console, section, Apache.name)
-    before = output.read_text() if output.exists() else ""
-    output.write_text(report.put_section(before, section, Apache.name))
-    console.print(f"written: {output}")
+    report.update_report(console, output, section, Apache.name)
 
 
 if __name__ == "__main__":

@@ -210,15 +210,20 @@ def copied(stage: ScenarioStage) -> None:
     note_letters(stage, dead, 10)
 
 
-@scenario()
-def copied_from_aborted_transactions(stage: ScenarioStage) -> None:
-    """A group that reads uncommitted records rejects aborted ones and a marker's offset."""
-    topic, dead = stage.topic(), dead_letter_topic(stage)
+def _fill_after_abort(stage: ScenarioStage, topic: CaseTopic) -> None:
+    """Fill the topic with two records of an aborted transaction, its marker, and one record."""
     producer = begin_transaction(stage, "txn", topic)
     data: dict[int, Records | None] = {0: txn_batch(stage, producer, 0, b"a", b"b")}
     stage.ask(txn_produce(producer.transactional_id, topic, data))
     end_transaction(stage, producer, commit=False)
     fill(stage, topic, batch(stage, b"c"))
+
+
+@scenario()
+def copied_from_aborted_transactions(stage: ScenarioStage) -> None:
+    """A group that reads uncommitted records rejects aborted ones and a marker's offset."""
+    topic, dead = stage.topic(), dead_letter_topic(stage)
+    _fill_after_abort(stage, topic)
     play = Play(stage, topic, {TOPIC_NAME: dead.name, **COPIES})
     stage.note("acquired", str(play.fetch()))
     play.acknowledge(0, 3, REJECT)
@@ -230,11 +235,7 @@ def copied_from_aborted_transactions(stage: ScenarioStage) -> None:
 def committed_only(stage: ScenarioStage) -> None:
     """A group that reads committed records has no dead letters of aborted ones."""
     topic, dead = stage.topic(), dead_letter_topic(stage)
-    producer = begin_transaction(stage, "txn", topic)
-    data: dict[int, Records | None] = {0: txn_batch(stage, producer, 0, b"a", b"b")}
-    stage.ask(txn_produce(producer.transactional_id, topic, data))
-    end_transaction(stage, producer, commit=False)
-    fill(stage, topic, batch(stage, b"c"))
+    _fill_after_abort(stage, topic)
     play = Play(stage, topic, {TOPIC_NAME: dead.name, "share.isolation.level": "read_committed"})
     acquired = play.fetch()
     stage.note("acquired", str(acquired))

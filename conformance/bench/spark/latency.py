@@ -341,9 +341,7 @@ def main(
     is_whole = (records, warm, rounds) == (RECORDS, WARM_S, ROUNDS) and not (only or only_kwire)
     output = output or (RESULTS if is_whole else None)
     if output is not None:
-        before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, new_section, Apache.name))
-        console.print(f"written: {output}")
+        report.update_report(console, output, new_section, Apache.name)
 
 
 if __name__ == "__main__":

@@ -274,6 +274,4 @@ def main(
     if output is None and records == RECORDS and not (only or only_kwire):
         output = RESULTS
     if output is not None:
-        before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, new_section, Apache.name))
-        console.print(f"written: {output}")
+        report.update_report(console, output, new_section, Apache.name)

@@ -4,7 +4,8 @@ The broker observes `__cluster_metadata`: it fetches the log of the controllers,
 records into images.  It decides nothing here.
 
     records.py        what the records are: types, versions, batches
-    states.py         what single records say of a partition, a broker or a token
+    states.py         what single records say of a partition, a broker or a quota
+    user_records.py   credentials and tokens as records, and back
     draft.py          the changes that one batch of records makes to an image
     replaying.py      the image as of an offset
     checkpoint.py     an image as the records of a snapshot
