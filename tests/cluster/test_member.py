@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
 from kwire.cluster.metadata.quorum import MetadataQuorum
+from kwire.cluster.peers.error import PeerError
 from kwire.cluster.stores.contract import SessionLost, StoreError, StoreEvent, Watcher
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.controlled_shutdown import (
@@ -139,6 +141,41 @@ async def test_leaving_member_asks_the_controller_if_others_could_take_over(
         await member.leave()
         asked = ControlledShutdownRequest(broker.node_id, 1)
         assert controller.requests == ([] if is_alone else [asked])
+        nursery.cancel_scope.cancel()
+
+
+class GoneController:
+    """A peer whose connection ends while it is asked."""
+
+    async def call(self, request: Message) -> Message:
+        raise PeerError("broker 77", "the connection ended")
+
+
+async def test_member_waits_for_the_news_that_the_controller_unregistered_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The controller is gone, and may be missing from the brokers, before the store says why."""
+    async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
+        store = Store()
+        member = ClusterMember(broker.node, store, nursery, broker.give_up)
+        await member.join()
+        monkeypatch.setattr(member._host, "controller", GoneController)
+        known = BrokerImage(77, ())
+        monkeypatch.setattr(
+            broker.node.metadata,
+            "image",
+            replace(member.image, controller_id=77, registered={77: known}),
+        )
+        with pytest.raises(StoreError, match="the connection ended"):
+            await member.unregister_broker(78)
+        with pytest.raises(StoreError, match="the connection ended"):
+            await member.unregister_broker(77)
+
+        async with trio.open_nursery() as asking:
+            asking.start_soon(member.unregister_broker, 77)
+            await trio.testing.wait_all_tasks_blocked()
+            store.watcher(store.image, ClusterDelta(registered={77: None}))
+        assert not member.image.registered
         nursery.cancel_scope.cancel()
 
 

@@ -80,6 +80,9 @@ RESIGN_TIMEOUT_S: Final = 5.0
 that its term ends with its session, and another broker is elected as soon as the store notices
 that."""
 TOPIC_CREATION_TIMEOUT_MS: Final = 30_000
+UNREGISTERED_TIMEOUT_MS: Final = 5_000
+"""How long a broker waits for the news that the controller has unregistered itself, after the
+connection to it ended.  The store sends the news as soon as it has taken the change."""
 
 
 class ClusterMember:
@@ -228,6 +231,7 @@ class ClusterMember:
             registered=new_brokers,
         )
         self._node.metadata.apply(delta.applied_to(before), delta)
+        self.metadata_updated()
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> None:
         """Read the current configs of these resources from the store.  Raises StoreError."""
@@ -387,11 +391,15 @@ class ClusterMember:
         if self.term is not None:
             await self.term.ask(lambda machine: machine.unregister_broker(broker_id))
             return
+        is_controller = broker_id == self.image.controller_id
         try:
             response = await self._host.controller().call(UnregisterBrokerRequest(broker_id))
         except PeerError as error:
-            # A controller that has unregistered itself is gone before it can answer.
-            if broker_id not in self._node.image.registered:
+            # A controller that has unregistered itself is gone before it can answer.  Other brokers
+            # may learn that it is gone before they learn that it is unregistered.
+            if is_controller and await self.wait_until(
+                lambda image: broker_id not in image.registered, UNREGISTERED_TIMEOUT_MS
+            ):
                 return
             raise StoreError(str(error)) from error
         if response.error_code:
