@@ -104,13 +104,12 @@ async def test_session_lost_before_the_registration_is_not_handled_again(
         await trio.testing.wait_all_tasks_blocked()
         assert store.image.brokers[broker.node_id].epoch == 3
         request = UpdateMetadataRequest(controller_epoch=1, broker_epoch=3)
-        assert broker.membership.replication is not None
-        answer = broker.membership.replication.update_metadata(request)
+        answer = member.controller_requests.update_metadata(request)
         assert answer.error_code == ErrorCode.NONE
 
         store.lose_session()
         await trio.testing.wait_all_tasks_blocked()
-        answer = broker.membership.replication.update_metadata(request)
+        answer = member.controller_requests.update_metadata(request)
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
         assert store.image.brokers[broker.node_id].epoch == 4
         nursery.cancel_scope.cancel()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         TopicImage,
     )
     from kwire.cluster.metadata.quorum import MetadataQuorum
+    from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.storage.partitions.hosted import PartitionKey
@@ -49,6 +50,7 @@ class LoneMembership:
     """The membership of a broker that is a cluster by itself; see `ClusterMembership`."""
 
     replication: ReplicaManager | None = None
+    controller_requests: ControllerRequests | None = None
     is_controller = True
     has_metadata = True
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.changes import Decision
     from kwire.cluster.metadata.image import ClusterImage, ResourceKey
     from kwire.cluster.metadata.quorum import MetadataQuorum
+    from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.log import Log
@@ -29,6 +30,13 @@ class ClusterMembership(Protocol):
     @property
     def replication(self) -> ReplicaManager | None:
         """Replication with other brokers; None in a cluster of one broker."""
+
+    @property
+    def controller_requests(self) -> ControllerRequests | None:
+        """Carries out LeaderAndIsr, StopReplica and UpdateMetadata.
+
+        None if no controller sends them: in a cluster of one broker, and beside KRaft controllers.
+        """
 
     @property
     def image(self) -> ClusterImage:

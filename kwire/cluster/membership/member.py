@@ -32,6 +32,7 @@ from kwire.cluster.metadata.image import TOPIC_RESOURCE
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.replication.context import ReplicationContext
+from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.cluster.replication.manager import ReplicaManager
 from kwire.cluster.stores.contract import (
     ControllerGone,
@@ -102,6 +103,7 @@ class ClusterMember:
         self._give_up = give_up
         self._host = _MemberContext(self, node)
         self._replication = ReplicaManager(self._host, nursery)
+        self._requests = ControllerRequests(self._replication, self._host, nursery)
         self._agreement = Agreement(store, nursery)
         self.term: Term | None = None
         """The current term, while this broker is the controller."""
@@ -122,6 +124,10 @@ class ClusterMember:
     @property
     def replication(self) -> ReplicaManager:
         return self._replication
+
+    @property
+    def controller_requests(self) -> ControllerRequests:
+        return self._requests
 
     @property
     def image(self) -> ClusterImage:
@@ -255,7 +261,7 @@ class ClusterMember:
                 "The session with the metadata store ended. This broker leads no partitions "
                 "until it has registered again."
             )
-            self._replication.step_down()
+            self._requests.step_down()
             if not self._store.can_register_again:
                 self._give_up(StoreError("the process that held the metadata is gone"))
                 return
@@ -279,7 +285,7 @@ class ClusterMember:
         Apache Kafka's broker goes on without a part in its cluster until somebody restarts it.
         """
         log.warning("This broker was unregistered. It stops, and registers when it is started.")
-        self._replication.step_down()
+        self._requests.step_down()
         self._is_unregistered = True
         self._give_up(StoreError("an administrator unregistered this broker"))
 
@@ -328,9 +334,9 @@ class ClusterMember:
                 # 7 is the version that this controller sends to all brokers.
                 return await self.leader_and_isr(request, 7)
             case StopReplicaRequest():
-                return self._replication.stop_replica(request)
+                return self._requests.stop_replica(request)
             case UpdateMetadataRequest():
-                return self._replication.update_metadata(request)
+                return self._requests.update_metadata(request)
         raise AssertionError(f"a controller does not send {type(request).__name__}")
 
     async def leader_and_isr(
@@ -345,7 +351,7 @@ class ClusterMember:
         unknown = [(TOPIC_RESOURCE, each) for each in names - self._node.hosted.by_topic.keys()]
         if unknown:
             await self.read_configs(unknown)
-        return self._replication.leader_and_isr(request, version)
+        return self._requests.leader_and_isr(request, version)
 
     # -- requests of clients
 

@@ -2,8 +2,8 @@
 
 Behaviour
 - Sent by the controller of a cluster: the partitions that this broker leads or follows, with their
-  leader epochs.  kwire.cluster.replication.manager says what it refuses.
-- A broker outside a cluster closes the connection, as for an API key that does not exist.
+  leader epochs.  kwire.cluster.replication.controller_requests says what it refuses.
+- A broker without such a controller closes the connection, as for an API key that does not exist.
 
 Version notes: new partitions from v1; the broker epoch, and partitions by topic, from v2;
 reassigned replicas from v3; flexible from v4; topic ids, also in the response, from v5; the leader
@@ -40,8 +40,8 @@ def handle(
 ) -> LeaderAndIsrResponse | Awaitable[LeaderAndIsrResponse]:
     """Apply the controller's request: begin to lead or follow the partitions that it names.
 
-    Raises CloseConnection outside a cluster.
+    Raises CloseConnection on a broker without such a controller.
     """
-    if broker.membership.replication is None:
+    if broker.membership.controller_requests is None:
         raise not_served(context.api_key)
     return broker.membership.leader_and_isr(request, context.api_version)

@@ -2,8 +2,8 @@
 
 Behaviour
 - Sent by the controller of a cluster: this broker stops following partitions, or deletes them.
-  kwire.cluster.replication.manager says what it refuses.
-- A broker outside a cluster closes the connection, as for an API key that does not exist.
+  kwire.cluster.replication.controller_requests says what it refuses.
+- A broker without such a controller closes the connection, as for an API key that does not exist.
 
 Version notes: the broker epoch from v1; flexible from v2; leader epochs, and a deletion flag per
 partition, from v3; KRaft controllers send v4.
@@ -36,8 +36,8 @@ ROUTE = Route(
 def handle(broker: Broker, request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
     """Apply the controller's request: stop to follow partitions, or delete them.
 
-    Raises CloseConnection outside a cluster.
+    Raises CloseConnection on a broker without such a controller.
     """
-    if broker.membership.replication is None:
+    if broker.membership.controller_requests is None:
         raise not_served(context.api_key)
-    return broker.membership.replication.stop_replica(request)
+    return broker.membership.controller_requests.stop_replica(request)

@@ -3,7 +3,7 @@
 Behaviour
 - Sent by the controller of a cluster: the live brokers, and the changed partitions.
   kwire.cluster.replication.metadata_update applies it.
-- A broker outside a cluster closes the connection, as for an API key that does not exist.
+- A broker without such a controller closes the connection, as for an API key that does not exist.
 
 Version notes: endpoints from v1; racks from v2; listeners from v3; offline replicas from v4; the
 broker epoch, and partitions by topic, from v5; flexible from v6; topic ids from v7; KRaft
@@ -39,8 +39,8 @@ def handle(
 ) -> UpdateMetadataResponse:
     """Apply the controller's request: store the live brokers and the changed partitions.
 
-    Raises CloseConnection outside a cluster.
+    Raises CloseConnection on a broker without such a controller.
     """
-    if broker.membership.replication is None:
+    if broker.membership.controller_requests is None:
         raise not_served(context.api_key)
-    return broker.membership.replication.update_metadata(request)
+    return broker.membership.controller_requests.update_metadata(request)

@@ -3,7 +3,7 @@
 `HostedPartitions` opens, finds and drops partitions, both for a broker alone and for a member of a
 cluster.  Other modules decide which partitions these are: a broker alone follows its own metadata
 (`kwire.cluster.membership.alone`); a member follows LeaderAndIsr and StopReplica of the controller
-(`kwire.cluster.replication.manager`).
+(`kwire.cluster.replication.controller_requests`).
 """
 
 from __future__ import annotations

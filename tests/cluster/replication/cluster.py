@@ -12,7 +12,6 @@ import trio
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.delta import delta_between
 from kwire.cluster.replication.context import ReplicationContext
-from kwire.cluster.replication.manager import ReplicaManager
 from kwire.codecs.batches import Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition import (
@@ -155,7 +154,7 @@ class Controller:
             trio.open_nursery() as nursery,
         ):
             host = Host(broker, self)
-            TestedMembership(broker, host, ReplicaManager(host, nursery))
+            TestedMembership(broker, host, nursery)
             member = Member(broker, host, stop)
             self.members[number] = member
             if self.apache:

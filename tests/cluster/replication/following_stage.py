@@ -110,7 +110,7 @@ class FollowingStage:
             )
             for index, leader in leaders.items()
         ]
-        answer = self.broker.manager.leader_and_isr(
+        answer = self.broker.requests.leader_and_isr(
             LeaderAndIsrRequest(
                 controller_id=3,
                 controller_epoch=controller_epoch or self.controller_epoch,
@@ -131,7 +131,7 @@ class FollowingStage:
         broker_epoch: int | None = None,
     ) -> StopReplicaResponse:
         state = StopReplicaPartitionState(index, leader_epoch, delete)
-        return self.broker.manager.stop_replica(
+        return self.broker.requests.stop_replica(
             StopReplicaRequest(
                 controller_id=3,
                 controller_epoch=controller_epoch or self.controller_epoch,
@@ -145,7 +145,7 @@ class FollowingStage:
     ) -> UpdateMetadataResponse:
         """Send UpdateMetadata, in which broker 2 is alive."""
         endpoint = UpdateMetadataEndpoint(9092, "host2", "PLAINTEXT", 0)
-        return self.broker.manager.update_metadata(
+        return self.broker.requests.update_metadata(
             UpdateMetadataRequest(
                 controller_id=3,
                 controller_epoch=controller_epoch or self.controller_epoch,

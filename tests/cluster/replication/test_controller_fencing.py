@@ -123,7 +123,7 @@ async def test_request_to_an_ended_registration_is_refused_before_and_after_the_
     """The broker steps down before it registers again; earlier requests arrive late."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
-        stage.broker.manager.step_down()
+        stage.broker.requests.step_down()
         before, ended = state(stage), stage.broker.epoch
         assert word(stage, CONTROLLER_EPOCH, ended) == ErrorCode.STALE_BROKER_EPOCH
         assert state(stage) == before
@@ -200,7 +200,7 @@ async def test_next_registration_accepts_the_same_leader_epoch_but_no_earlier_on
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 3)
-        stage.broker.manager.step_down()
+        stage.broker.requests.step_down()
         reply = stage.send_leader_and_isr(
             {0: LEADER}, leader_epoch, broker_epoch=stage.broker.epoch + 1
         )

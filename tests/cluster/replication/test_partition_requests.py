@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kwire.cluster.metadata.image import PartitionImage
-from kwire.cluster.replication.manager import image_of
+from kwire.cluster.replication.controller_requests import image_of
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchRequest
 from kwire.codecs.messages.leader_and_isr import (
@@ -70,7 +70,7 @@ def lead(
         topic_states=list(topics),
         ungrouped_partition_states=list(ungrouped),
     )
-    return stage.broker.manager.leader_and_isr(request, version)
+    return stage.broker.requests.leader_and_isr(request, version)
 
 
 def error_of(answer: LeaderAndIsrResponse) -> ErrorCode:
@@ -287,7 +287,7 @@ async def test_stop_replica_names_partitions_in_one_of_three_forms(
                 StopReplicaTopicState(OTHER, [StopReplicaPartitionState(1, 1, delete)]),
             ]
         request.delete_partitions = delete and version < 3
-        told = stage.broker.manager.stop_replica(request)
+        told = stage.broker.requests.stop_replica(request)
         answered = [
             (each.topic_name, each.partition_index, each.error_code)
             for each in told.partition_errors
@@ -420,7 +420,7 @@ async def test_deletion_ends_what_is_known_of_a_shortage(
 async def test_deletion_ends_what_is_known_of_an_ended_registration(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 1)
-        stage.broker.manager.step_down()
+        stage.broker.requests.step_down()
         stage.broker.epoch += 1
         stage.send_stop_replica(0, 1, delete=True)
         for error in (NONE, STALE):

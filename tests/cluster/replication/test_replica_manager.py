@@ -85,13 +85,13 @@ async def test_stepped_down_broker_fetches_nothing_until_leader_and_isr(
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER}, 1)
         await stage.next_request(FetchRequest)
-        manager = stage.broker.manager
-        manager.step_down()
+        requests = stage.broker.requests
+        requests.step_down()
         await wait_all_tasks_blocked()
         assert stage.network.calls == []
         assert error_of(stage.send_leader_and_isr({0: LEADER}, 1)) == ErrorCode.STALE_BROKER_EPOCH
         stage.broker.epoch += 1
-        manager._host.broker_epoch = stage.broker.epoch
+        requests._host.broker_epoch = stage.broker.epoch
         assert error_of(stage.send_leader_and_isr({0: LEADER}, 1)) == ErrorCode.NONE
         await stage.next_request(FetchRequest)
         assert (
@@ -119,7 +119,7 @@ async def test_stepping_down_leader_answers_waiting_requests_and_reports_the_cha
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         outcomes, changes = leader_with_a_waiting_producer(stage)
         partition = stage.partition()
-        stage.broker.manager.step_down()
+        stage.broker.requests.step_down()
         assert (outcomes, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
         assert (partition.is_leader, partition.leading) == (False, None)
 

@@ -9,6 +9,7 @@ import trio
 
 from kwire.broker.broker import Broker
 from kwire.cluster.replication.context import ReplicationContext
+from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.cluster.replication.manager import ReplicaManager
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.leader_and_isr import (
@@ -41,8 +42,9 @@ async def test_restarted_broker_has_the_high_watermark_of_its_checkpoint(tmp_pat
     )
     topic = LeaderAndIsrTopicState("t", controller.topic_id, [nobody_leads])
     async with trio.open_nursery() as nursery:
-        manager = ReplicaManager(ReplicationContext(broker.node), nursery)
-        manager.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]), 7)
+        host = ReplicationContext(broker.node)
+        requests = ControllerRequests(ReplicaManager(host, nursery), host, nursery)
+        requests.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]), 7)
         nursery.cancel_scope.cancel()
     partition = broker.hosted.get("t", 0)
     assert partition is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.replication import manager
+from kwire.cluster.replication import controller_requests
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogManager
 from tests.cluster.replication.cluster import TOPIC, Controller, cluster
@@ -27,7 +27,7 @@ async def no_room_on_the_follower(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Controller]:
     """A leader, and a follower that found no room for its replica and has room now."""
-    monkeypatch.setattr(manager, "ASK_AGAIN_S", 0.05)
+    monkeypatch.setattr(controller_requests, "ASK_AGAIN_S", 0.05)
     async with cluster(directory, 1, 2) as controller:
         await controller.elect(1, [1], [1, 2], only=[1])
         with monkeypatch.context() as disk:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kwire.cluster.replication.manager import ReplicaManager
+from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_records import (
     DeleteRecordsPartition,
@@ -22,9 +22,9 @@ from tests.inside import is_waited_for, until
 pytestmark = pytest.mark.slow
 
 
-def manager_of(member: Member) -> ReplicaManager:
-    assert member.broker.membership.replication is not None
-    return member.broker.membership.replication
+def requests_of(member: Member) -> ControllerRequests:
+    assert member.broker.membership.controller_requests is not None
+    return member.broker.membership.controller_requests
 
 
 async def test_stepping_down_answers_waiting_requests(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_stepping_down_answers_waiting_requests(tmp_path: Path) -> None:
             await until(lambda: partition.log_start_offset == 1)
             assert answers == {}
             leader.host.changes.clear()
-            manager_of(leader).step_down()
+            requests_of(leader).step_down()
         assert answers == dict.fromkeys(
             ("produce", "fetch", "delete records"), ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
@@ -57,7 +57,7 @@ async def test_stepped_down_leader_leads_again_in_the_same_epoch(tmp_path: Path)
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a")
         leader = controller.members[1]
-        manager_of(leader).step_down()
+        requests_of(leader).step_down()
         controller.state.leader_epoch -= 1
         assert await controller.tell(1) == ErrorCode.STALE_CONTROLLER_EPOCH
         controller.state.leader_epoch += 1
@@ -77,7 +77,7 @@ async def test_stepped_down_follower_follows_again_in_the_same_epoch(tmp_path: P
         follower = controller.members[2]
         await until(lambda: follower.partition().log_end_offset == 1)
         await until(lambda: set(controller.state.isr) == {1, 2})
-        manager_of(follower).step_down()
+        requests_of(follower).step_down()
         assert follower.host.changes == []
         await controller.produce(1, b"b", acks=1)
         assert follower.partition().log_end_offset == 1
@@ -92,7 +92,7 @@ async def test_request_to_the_lost_registration_is_refused(tmp_path: Path) -> No
         leader.host.broker_epoch = 20
         controller.state.leader_epoch += 1
         assert await controller.tell(1, broker_epoch=20) == ErrorCode.NONE
-        manager_of(leader).step_down()
+        requests_of(leader).step_down()
         assert await controller.tell(1, broker_epoch=20) == ErrorCode.STALE_BROKER_EPOCH
         assert not leader.partition().is_leader
         leader.host.broker_epoch = 25

@@ -15,7 +15,7 @@ import trio
 
 from kwire.broker.broker import Broker
 from kwire.cluster.replication.context import ReplicationContext
-from kwire.cluster.replication.manager import ReplicaManager
+from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition import (
     AlterPartitionRequest,
@@ -72,7 +72,7 @@ class Member:
 
     broker: Broker
     host: Host
-    manager: ReplicaManager
+    requests: ControllerRequests
     stop: trio.Event
     gone: trio.Event = field(default_factory=trio.Event)
 
@@ -132,9 +132,8 @@ class Cluster:
             while broker.node.producer_ids.ids.take() is not None:
                 continue
             broker.node.producer_ids.ids.add(range(1000 * number, 1000 * number + 1000))
-            manager = ReplicaManager(host, nursery)
-            TestedMembership(broker, host, manager)
-            member = self.members[number] = Member(broker, host, manager, stop)
+            requests = TestedMembership(broker, host, nursery).controller_requests
+            member = self.members[number] = Member(broker, host, requests, stop)
             task_status.started()
             await stop.wait()
             nursery.cancel_scope.cancel()
@@ -219,7 +218,7 @@ class Cluster:
         request = LeaderAndIsrRequest(
             controller_id=CONTROLLER, controller_epoch=1, topic_states=topics
         )
-        answer = self.members[number].manager.leader_and_isr(request, 6)
+        answer = self.members[number].requests.leader_and_isr(request, 6)
         assert not answer.error_code
 
     def _told(self) -> list[UpdateMetadataTopicState]:
@@ -256,7 +255,7 @@ class Cluster:
         request = UpdateMetadataRequest(
             controller_id=CONTROLLER, controller_epoch=1, topic_states=topics, live_brokers=live
         )
-        assert not member.manager.update_metadata(request).error_code
+        assert not member.requests.update_metadata(request).error_code
 
     def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Whoever asks for an ISR gets it."""
@@ -290,7 +289,7 @@ class Cluster:
             controller_epoch=1,
             topic_states=[StopReplicaTopicState(topic, partitions)],
         )
-        assert not self.members[number].manager.stop_replica(request).error_code
+        assert not self.members[number].requests.stop_replica(request).error_code
 
     # -- what is waited for
 

@@ -14,6 +14,7 @@ from kwire.broker.broker import Broker
 from kwire.cluster.metadata.image import BrokerImage
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.replication.context import ReplicationContext
+from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.cluster.replication.manager import ReplicaManager
 from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
@@ -176,7 +177,7 @@ class ReplicatingBroker(SimulatedBroker):
                 self._nursery = nursery
                 broker.node.flusher.start(nursery)
                 host = SimulatedHost(broker, self.epoch, self)
-                TestedMembership(broker, host, ReplicaManager(host, nursery))
+                TestedMembership(broker, host, nursery)
                 self.network.handlers[self.id] = (self._answer, nursery)
                 task_status.started()
                 await trio.sleep_forever()
@@ -210,11 +211,18 @@ class ReplicatingBroker(SimulatedBroker):
         assert manager is not None
         return manager
 
+    @property
+    def requests(self) -> ControllerRequests:
+        assert self.broker is not None
+        requests = self.broker.membership.controller_requests
+        assert requests is not None
+        return requests
+
     def handle(self, request: Message) -> Message:
         """Carry out a controller's request; one of an earlier controller must change nothing."""
         super().handle(request)
         assert isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest)
-        highest, before = self.manager.controller_epoch, self.known
+        highest, before = self.requests.controller_epoch, self.known
         answer = self._obey(request)
         if request.controller_epoch < highest or request.broker_epoch < self.epoch:
             assert answer.error_code, (request, highest, self.epoch)
@@ -233,14 +241,14 @@ class ReplicatingBroker(SimulatedBroker):
         )
 
     def _obey(self, request: FromController) -> AnswerToController:
-        manager = self.manager
+        requests = self.requests
         received = on_the_wire(request, request.MAX_VERSION)
         if isinstance(received, LeaderAndIsrRequest):
-            return manager.leader_and_isr(received, received.MAX_VERSION)
+            return requests.leader_and_isr(received, received.MAX_VERSION)
         if isinstance(received, UpdateMetadataRequest):
-            return manager.update_metadata(received)
+            return requests.update_metadata(received)
         assert isinstance(received, StopReplicaRequest)
-        return manager.stop_replica(received)
+        return requests.stop_replica(received)
 
     async def _answer(self, request: Message, version: int) -> Message | None:
         """Answer a request of a broker or a client; None if the process ends meanwhile."""

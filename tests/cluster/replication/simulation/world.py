@@ -240,11 +240,11 @@ class World:
             self.cluster.start(broker.id)
 
     def step_down(self, broker: ReplicatingBroker) -> None:
-        manager = broker.manager
-        manager.step_down()
+        requests = broker.requests
+        requests.step_down()
         self.cluster.start(broker.id)
         broker.unstarted = False  # it is the same process
-        manager._host.broker_epoch = broker.epoch
+        requests._host.broker_epoch = broker.epoch
 
     # -- the end
 
