@@ -425,11 +425,11 @@ def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> 
     """
     if declaration is None:
         return None
-    if config.zookeeper_connect is not None:
+    if config.zookeeper_connect is not None or config.joins_controllers:
         from kwire.settings import ConfigError
 
         raise ConfigError(
-            "--apply works with a single broker: change a cluster on ZooKeeper by `kwire apply`"
+            "--apply works with a single broker: change a cluster of several by `kwire apply`"
         )
     from kwire.cli.hosting.at_start import declaring
 

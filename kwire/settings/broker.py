@@ -192,6 +192,11 @@ class BrokerConfig(
         return self.explicit.get(CONNECT, "").strip() or None
 
     @property
+    def joins_controllers(self) -> bool:
+        """Whether this broker is a member of a cluster whose KRaft controllers are other nodes."""
+        return self.process_roles == ("broker",) and self.zookeeper_connect is None
+
+    @property
     def inter_broker_listener(self) -> str:
         """The listener that brokers use between each other."""
         name = self.inter_broker_listener_name

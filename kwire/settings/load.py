@@ -57,8 +57,7 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:
-    """Return notes on settings that would have the broker join a KRaft quorum, which kwire does
-    not.
+    """Return a note if the settings name other controllers of a node that is one itself.
 
     Raises ConfigError if the node shall be a controller only.
     """
@@ -66,6 +65,9 @@ def _quorum_notes(given: Mapping[str, str]) -> list[str]:
     if roles == ["controller"]:
         raise ConfigError("process.roles=controller: add broker, for kwire cannot be a controller")
     voters = [voter for voter in given.get("controller.quorum.voters", "").split(",") if voter]
-    if len(voters) > 1 or roles == ["broker"]:
-        return ["this broker does not join the KRaft quorum: it keeps its own metadata"]
+    if len(voters) > 1 and roles != ["broker"]:
+        return [
+            "this broker does not join the KRaft quorum, it keeps its own metadata: "
+            "process.roles=broker makes it join"
+        ]
     return []

@@ -36,6 +36,8 @@ def _broken_rules(config: BrokerConfig) -> Iterator[str]:
     """Yield Kafka's message for each broken rule, in the order of its checks."""
     yield from _broken_log_rules(config)
     yield from _broken_cordoning(config)
+    if config.joins_controllers:
+        yield from _broken_quorum_rules(config)
     if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
         yield (
             "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
@@ -69,6 +71,21 @@ def _broken_cordoning(config: BrokerConfig) -> Iterator[str]:
         yield (
             "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing "
             f"entries : {', '.join(missing)}"
+        )
+
+
+def _broken_quorum_rules(config: BrokerConfig) -> Iterator[str]:
+    """Yield Kafka's message for each broken rule about a broker beside KRaft controllers."""
+    if not (config.controller_quorum_bootstrap_servers or config.controller_quorum_voters):
+        yield (
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the "
+            "set of bootstrap controllers or controller.quorum.voters must contain a parseable set "
+            "of controllers."
+        )
+    if not config.controller_listener_names:
+        yield (
+            "controller.listener.names must contain at least one value when running KRaft with "
+            "just the broker role"
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.codecs.uuids import uuid_bytes
 from kwire.log.directory import checkpoints, meta_properties
 from kwire.log.directory.locking import FolderLock
 from kwire.log.directory.meta_properties import MetaProperties
@@ -130,7 +131,23 @@ class LogDir:
     def set_identity(self, properties: MetaProperties) -> None:
         meta_properties.write(self.files, self.path, properties)
 
+    @property
+    def id(self) -> bytes | None:
+        """The `directory.id` in its identity; None before version 1 of that."""
+        known = self.identity()
+        text = None if known is None else known.directory_id
+        return None if text is None else uuid_bytes(text)
+
     # Clean stop
+
+    def clean_shutdown_epoch(self) -> int:
+        """Return the broker epoch in the marker of the last clean stop; -1 if there is none."""
+        try:
+            content = json.loads(self.files.read(self.path / CLEAN_SHUTDOWN))
+            epoch = content["brokerEpoch"]
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return NO_BROKER_EPOCH  # unclean, or from before the marker had an epoch
+        return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH
 
     def take_clean_shutdown(self) -> bool:
         """Return whether the last owner stopped cleanly; removes the marker.

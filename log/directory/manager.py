@@ -129,6 +129,29 @@ class LogManager:
             self.online_dirs, node_id, cluster_id, remembered=remembered, zookeeper=zookeeper
         )
 
+    @property
+    def known_cluster_id(self) -> str | None:
+        """The cluster id in the `meta.properties` of the directories; None if none has one.
+
+        Raises LogDirError if one cannot be parsed.
+        """
+        for directory in self.online_dirs:
+            known = directory.identity()
+            if known is not None and known.cluster_id is not None:
+                return known.cluster_id
+        return None
+
+    @property
+    def last_broker_epoch(self) -> int:
+        """The broker epoch before the last stop, if that was clean in all directories; else -1.
+
+        Call it before `load`, which removes the markers.
+        """
+        if self.offline_dirs:
+            return NO_BROKER_EPOCH
+        epochs = {directory.clean_shutdown_epoch() for directory in self.online_dirs}
+        return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
+
     def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
         """Use changed settings of producers, in existing and future logs."""
         self.dirs.settings = replace(

@@ -207,12 +207,58 @@ def test_invalid_settings_raise_config_error_with_kafkas_message(
     assert str(refused.value) == sentence
 
 
-def test_load_notes_that_the_broker_does_not_join_a_kraft_quorum() -> None:
-    voters = "1@a:9093,2@b:9093,3@c:9093"
-    config = load(overrides={"controller.quorum.voters": voters})
-    assert config.notes == (
-        "this broker does not join the KRaft quorum: it keeps its own metadata",
-    )
+def test_load_notes_that_a_node_with_both_roles_does_not_join_a_kraft_quorum() -> None:
+    voters = {"controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093"}
+    for roles in ({}, {"process.roles": "broker,controller"}):
+        config = load(overrides={**voters, **roles})
+        assert not config.joins_controllers
+        assert config.notes == (
+            "this broker does not join the KRaft quorum, it keeps its own metadata: "
+            "process.roles=broker makes it join",
+        )
+
+
+BESIDE = {"process.roles": "broker", "controller.listener.names": "CONTROLLER"}
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        {"controller.quorum.voters": "1@a:9093,2@b:9093"},
+        {"controller.quorum.bootstrap.servers": "a:9093"},
+    ],
+)
+def test_broker_with_the_broker_role_alone_joins_its_controllers(quorum: dict[str, str]) -> None:
+    config = load(overrides={**BESIDE, **quorum})
+    assert config.joins_controllers
+    assert config.notes == ()
+    assert not config.without_effect()
+    on_zookeeper = load(overrides={**BESIDE, **quorum, "zookeeper.connect": "z:2181"})
+    assert not on_zookeeper.joins_controllers
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            BESIDE,
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the "
+            "set of bootstrap controllers or controller.quorum.voters must contain a parseable set "
+            "of controllers.",
+        ),
+        (
+            {"process.roles": "broker", "controller.quorum.bootstrap.servers": "a:9093"},
+            "controller.listener.names must contain at least one value when running KRaft with "
+            "just the broker role",
+        ),
+    ],
+)
+def test_broker_role_without_controllers_is_refused(
+    settings: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(overrides=settings)
+    assert str(refused.value) == sentence
 
 
 def test_node_id_and_broker_id_set_each_other() -> None:

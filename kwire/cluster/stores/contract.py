@@ -2,8 +2,10 @@
 
 A single node keeps its metadata in a file (`kwire.cluster.stores.local`).  Brokers of one machine
 may share a process (`kwire.cluster.stores.shared`), a cluster uses ZooKeeper
-(`kwire.cluster.stores.zookeeper`).  Code outside `kwire.cluster` must not depend on the kind.
-tests/cluster/test_store_contract.py and test_cluster_store_contract.py check what all stores do.
+(`kwire.cluster.stores.zookeeper`) or KRaft controllers (`kwire.cluster.stores.kraft`).  Code
+outside `kwire.cluster` must not depend on the kind.  tests/cluster/test_store_contract.py and
+test_cluster_store_contract.py check what all stores do that brokers write,
+tests/cluster/stores/kraft/test_store.py what the one does that only controllers write.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class MetadataStore(Protocol):
         Raises Conflict at the first change whose precondition does not hold; `Conflict.made` says
         how many changes before it were made.  By then watchers have got the image that the change
         conflicts with.  Raises StoreError; if the store is on another machine, the changes may
-        have been made then.
+        have been made then.  Raises NotController if only KRaft controllers change the metadata.
         """
 
     def watch(self, watcher: Watcher) -> None:
@@ -61,7 +63,10 @@ class MetadataStore(Protocol):
         """Register a live broker; it stays in the image as long as this store is open."""
 
     async def allocate_producer_ids(self, count: int) -> range:
-        """Reserve `count` producer ids that no other call returns, now or later."""
+        """Reserve producer ids that no other call returns, now or later.
+
+        They are `count`, or as many as KRaft controllers give at a time.  Raises StoreError.
+        """
 
     async def quorum(self, asked_ms: int) -> MetadataQuorum:
         """Return the leader of the metadata and how far the brokers have followed it.

@@ -190,7 +190,13 @@ class LogSettings(Settings):
         members(empty=False),
         doc="The log directory, if log.dirs is not set.",
     )
-    log_dir_failure_timeout_ms = long(30_000, LOW, at_least(1), effect=CLUSTER)
+    log_dir_failure_timeout_ms = long(
+        30_000,
+        LOW,
+        at_least(1),
+        doc="Beside KRaft controllers: the broker stops if it cannot tell them for so long that a "
+        "log directory has failed.",
+    )
     log_dirs = directories(
         HIGH,
         members(empty=False, nullable=True),

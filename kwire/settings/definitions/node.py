@@ -18,7 +18,6 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.effects import (
-    CLUSTER,
     JAVA,
     METRICS,
     NO_DEADLINE,
@@ -34,8 +33,8 @@ from kwire.settings.values import LONG_MAX
 class NodeSettings(Settings):
     """A node's ids, roles, quorum and metadata log, metrics, quotas and policies.
 
-    The settings of KRaft are declared so that files for Apache Kafka work.  They do nothing, since
-    kwire has no quorum.
+    Of the settings of KRaft, those of a broker beside controllers act with `process.roles=broker`.
+    Those of controllers are declared so that files for Apache Kafka work, and do nothing.
     """
 
     alter_config_policy_class_name = java_class(LOW, effect=JAVA)
@@ -56,12 +55,19 @@ class NodeSettings(Settings):
         "many of a broker's partitions.",
     )
     background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP)
-    broker_heartbeat_interval_ms = integer(2000, MEDIUM, effect=CLUSTER)
+    broker_heartbeat_interval_ms = integer(
+        2000, MEDIUM, doc="Beside KRaft controllers: how often the broker sends them a heartbeat."
+    )
     broker_id = integer(-1, HIGH, doc="The former name of node.id.")
     broker_rack = optional_string(
         MEDIUM, doc="The rack of the broker. Replicas of a partition are spread over racks."
     )
-    broker_session_timeout_ms = integer(9000, MEDIUM, effect=CLUSTER)
+    broker_session_timeout_ms = integer(
+        9000,
+        MEDIUM,
+        doc="Beside KRaft controllers: how long after a heartbeat the broker counts as live. The "
+        "controllers have the same setting, which decides.",
+    )
     client_quota_callback_class = java_class(LOW, effect=JAVA)
     config_providers = strings((), LOW, members(), mode=CLUSTER_WIDE, effect=PROVIDERS)
     controlled_shutdown_enable = boolean(
@@ -77,17 +83,49 @@ class NodeSettings(Settings):
     )
     controller_quorum_append_linger_ms = integer(25, MEDIUM, at_least(0), effect=NO_QUORUM)
     controller_quorum_auto_join_enable = boolean(False, LOW, effect=NO_QUORUM)
-    controller_quorum_bootstrap_servers = strings((), HIGH, effect=NO_QUORUM)
+    controller_quorum_bootstrap_servers = strings(
+        (),
+        HIGH,
+        doc="The addresses of KRaft controllers, each as `host:port`, by which a broker with "
+        "process.roles=broker finds all of them.",
+    )
     controller_quorum_election_backoff_max_ms = integer(1000, HIGH, at_least(0), effect=NO_QUORUM)
     controller_quorum_election_timeout_ms = integer(1000, HIGH, at_least(0), effect=NO_QUORUM)
-    controller_quorum_fetch_max_bytes = integer(1_048_576, LOW, at_least(1), effect=NO_QUORUM)
+    controller_quorum_fetch_max_bytes = integer(
+        1_048_576,
+        LOW,
+        at_least(1),
+        doc="Beside KRaft controllers: the most bytes of metadata in one response.",
+    )
     controller_quorum_fetch_snapshot_max_bytes = integer(
-        1_048_576, LOW, at_least(1), effect=NO_QUORUM
+        1_048_576,
+        LOW,
+        at_least(1),
+        doc="Beside KRaft controllers: the most bytes of a snapshot of the metadata in one "
+        "response.",
     )
     controller_quorum_fetch_timeout_ms = integer(2000, HIGH, at_least(0), effect=NO_QUORUM)
-    controller_quorum_request_timeout_ms = integer(2000, MEDIUM, at_least(0), effect=NO_QUORUM)
-    controller_quorum_retry_backoff_ms = integer(20, LOW, at_least(0), effect=NO_QUORUM)
-    controller_quorum_voters = strings((), HIGH, quorum_voters, effect=NO_QUORUM)
+    controller_quorum_request_timeout_ms = integer(
+        2000,
+        MEDIUM,
+        at_least(0),
+        doc="Beside KRaft controllers: how long the broker waits for metadata before it asks "
+        "another controller.",
+    )
+    controller_quorum_retry_backoff_ms = integer(
+        20,
+        LOW,
+        at_least(0),
+        doc="Beside KRaft controllers: how long the broker waits after an error before it asks "
+        "for metadata again.",
+    )
+    controller_quorum_voters = strings(
+        (),
+        HIGH,
+        quorum_voters,
+        doc="The KRaft controllers of a static quorum, each as `{id}@{host}:{port}`, for a broker "
+        "with process.roles=broker.",
+    )
     controller_quota_window_num = integer(
         11,
         LOW,
@@ -104,7 +142,12 @@ class NodeSettings(Settings):
         doc="How long the controller waits for a broker's response, and a broker for the "
         "controller's.",
     )
-    initial_broker_registration_timeout_ms = integer(60_000, MEDIUM, effect=CLUSTER)
+    initial_broker_registration_timeout_ms = integer(
+        60_000,
+        MEDIUM,
+        doc="Beside KRaft controllers: how long they may refuse the registration of the broker "
+        "before its start fails.",
+    )
     internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True, effect=NO_QUORUM)
     internal_metadata_log_segment_bytes = optional_integer(LOW, internal=True, effect=NO_QUORUM)
     internal_metadata_max_batch_size_in_bytes = integer(
@@ -118,16 +161,50 @@ class NodeSettings(Settings):
         at_least(1),
         doc="How often the controller checks whether preferred leaders have to be elected.",
     )
-    metadata_log_dir = optional_string(HIGH, effect=NO_QUORUM)
-    metadata_log_max_record_bytes_between_snapshots = long(
-        20_971_520, HIGH, at_least(1), effect=NO_QUORUM
+    metadata_log_dir = optional_string(
+        HIGH,
+        doc="Beside KRaft controllers: the directory with the log of the metadata. The default is "
+        "the first of log.dirs.",
     )
-    metadata_log_max_snapshot_interval_ms = long(3_600_000, HIGH, at_least(0), effect=NO_QUORUM)
-    metadata_log_segment_bytes = integer(1_073_741_824, HIGH, at_least(8_388_608), effect=NO_QUORUM)
-    metadata_log_segment_ms = long(604_800_000, HIGH, effect=NO_QUORUM)
+    metadata_log_max_record_bytes_between_snapshots = long(
+        20_971_520,
+        HIGH,
+        at_least(1),
+        doc="Beside KRaft controllers: the broker writes a snapshot of the metadata after so many "
+        "bytes of records.",
+    )
+    metadata_log_max_snapshot_interval_ms = long(
+        3_600_000,
+        HIGH,
+        at_least(0),
+        doc="Beside KRaft controllers: the broker writes a snapshot of the metadata after so many "
+        "ms if they have changed; 0 sets no limit.",
+    )
+    metadata_log_segment_bytes = integer(
+        1_073_741_824,
+        HIGH,
+        at_least(8_388_608),
+        doc="Beside KRaft controllers: the largest size of a segment of the log of the metadata.",
+    )
+    metadata_log_segment_ms = long(
+        604_800_000,
+        HIGH,
+        doc="Beside KRaft controllers: the longest time before the log of the metadata begins "
+        "another segment.",
+    )
     metadata_max_idle_interval_ms = integer(500, LOW, at_least(0), effect=NO_QUORUM)
-    metadata_max_retention_bytes = long(104_857_600, HIGH, effect=NO_QUORUM)
-    metadata_max_retention_ms = long(604_800_000, HIGH, effect=NO_QUORUM)
+    metadata_max_retention_bytes = long(
+        104_857_600,
+        HIGH,
+        doc="Beside KRaft controllers: the broker removes its oldest metadata records and "
+        "snapshots above that size; -1 sets no limit.",
+    )
+    metadata_max_retention_ms = long(
+        604_800_000,
+        HIGH,
+        doc="Beside KRaft controllers: the broker removes metadata records and snapshots that are "
+        "older; -1 sets no limit.",
+    )
     metric_reporters = strings(
         ("org.apache.kafka.common.metrics.JmxReporter",),
         LOW,
@@ -143,8 +220,10 @@ class NodeSettings(Settings):
         (),
         HIGH,
         members("broker", "controller", empty=False),
-        effect=NO_QUORUM,
-        doc="The roles of a KRaft node. kwire needs the broker role and ignores controller.",
+        doc="The roles of a KRaft node. With `broker` alone, the broker joins the cluster of the "
+        "controllers in controller.quorum.bootstrap.servers or controller.quorum.voters. With "
+        "`broker,controller`, or without a value, it is a cluster by itself: kwire cannot be a "
+        "controller of other brokers.",
     )
     quota_window_num = integer(
         11,

@@ -1,14 +1,14 @@
 """Decides whether a command may serve a data folder; a refusal names the command that can.
 
-              alone    several   on ZooKeeper   cluster up
-    NEW       yes      yes       yes            yes
-    SINGLE    yes      converted yes (*)        no
-    CLUSTER   no (**)  yes       no             no
-    CLUSTER_UP no      no        no             yes
-    UP_MEMBER no       no        yes            no
-    KRAFT     yes      no        yes (*)        no
-    ZOOKEEPER yes      no        yes            no
-    others    no       no        no             no
+              alone    several   on ZooKeeper   beside KRaft   cluster up
+    NEW       yes      yes       yes            yes            yes
+    SINGLE    yes      converted yes (*)        no             no
+    CLUSTER   no (**)  yes       no             no             no
+    CLUSTER_UP no      no        no             no             yes
+    UP_MEMBER no       no        yes            no             no
+    KRAFT     yes      no        yes (*)        yes            no
+    ZOOKEEPER yes      no        yes            no             no
+    others    no       no        no             no             no
 
 (*) where meta.properties names the cluster that ZooKeeper has.  (**) `kwire serve` without
 --brokers serves it as --brokers 1 does.
@@ -34,6 +34,8 @@ class ServingWay(Enum):
     """By `kwire serve --brokers N`: it holds the metadata and each broker's folder."""
     ZOOKEEPER = auto()
     """By a broker with zookeeper.connect: it is one of the log.dirs."""
+    KRAFT = auto()
+    """By a broker beside KRaft controllers: it is one of the log.dirs."""
     CLUSTER_UP = auto()
     """By `kwire cluster up`."""
     ADOPT = auto()
@@ -45,6 +47,7 @@ _ALLOWED: Final = {
     ServingWay.ALONE: _OF_ONE,
     ServingWay.SEVERAL: {FolderKind.NEW, FolderKind.SINGLE, FolderKind.CLUSTER},
     ServingWay.ZOOKEEPER: {*_OF_ONE, FolderKind.UP_MEMBER},
+    ServingWay.KRAFT: {FolderKind.NEW, FolderKind.KRAFT},
     ServingWay.CLUSTER_UP: {FolderKind.NEW, FolderKind.CLUSTER_UP},
     ServingWay.ADOPT: _OF_ONE,
 }

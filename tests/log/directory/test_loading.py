@@ -244,3 +244,28 @@ def test_producer_settings_apply_to_existing_and_new_logs(manager_of: MakeManage
     for log in (before, after):
         assert log.producers.expiration_ms == 123
         assert not log.producers.verify_transactions
+
+
+@pytest.mark.parametrize(
+    ("markers", "epoch"),
+    [
+        (['{"version":0,"brokerEpoch":77}', '{"version":0,"brokerEpoch":77}'], 77),
+        (['{"version":0,"brokerEpoch":77}', '{"version":0,"brokerEpoch":78}'], -1),
+        (['{"version":0,"brokerEpoch":77}', None], -1),
+        (['{"version":0,"brokerEpoch":77}', ""], -1),
+        ([None, None], -1),
+    ],
+)
+def test_last_broker_epoch_is_known_if_all_directories_stopped_cleanly_in_it(
+    tmp_path: Path, markers: list[str | None], epoch: int
+) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, marker in zip(paths, markers, strict=True):
+        path.mkdir()
+        if marker is not None:
+            (path / ".kafka_cleanshutdown").write_text(marker)
+    manager = LogManager(paths, defaults=DEFAULTS)
+    assert manager.last_broker_epoch == epoch
+    manager.load()
+    assert manager.last_broker_epoch == -1, "it has not stopped cleanly yet"
+    manager.close()

@@ -1,8 +1,9 @@
 """Connections to KRaft controllers, and requests to the one that leads.
 
-`ControllerPeers` makes a connection for each address and each kind of work.  A `ControllerChannel`
-sends requests to the leader of the moment.  Other parts of a broker use it to register, to send
-heartbeats and to forward requests.
+`ControllerPeers` makes a connection for each address and each kind of work: a controller answers
+the requests of one connection in their order, so a slow one must not delay a heartbeat.  A
+`ControllerChannel` sends requests to the leader of the moment.  Other parts of a broker use it to
+register, to send heartbeats and to forward requests.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peer import Peer, PeerLimits
 from kwire.cluster.stores.kraft.observing import NOBODY, Address, Leader
 from kwire.codecs.errors import ErrorCode
-from kwire.settings import ConfigError
 from kwire.settings.listeners import security_protocols
 
 if TYPE_CHECKING:
@@ -36,13 +36,7 @@ class ControllerPeers:
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
         """Use the first of `controller.listener.names`.  Raises ConfigError."""
-        names = config().controller_listener_names
-        if not names:
-            raise ConfigError(
-                "controller.listener.names must contain at least one value when running KRaft"
-                " with just the broker role"
-            )
-        self.listener: str = names[0].upper()
+        self.listener: str = config().controller_listener_names[0].upper()
         protocols = security_protocols(config().listener_security_protocol_map)
         protocol = protocols.get(self.listener, "PLAINTEXT")
         self._protocol = protocol
@@ -56,11 +50,11 @@ class ControllerPeers:
             from kwire.cluster.peers.login import PeerLogin
 
             self._log_in = PeerLogin(config(), self.listener).log_in
-        self._peers: dict[tuple[Address, str], Peer] = {}
+        self._peers: dict[tuple[Address, str, str], Peer] = {}
 
-    def peer(self, address: Address, client_id: str, timeout_ms: int) -> Peer:
+    def peer(self, address: Address, client_id: str, timeout_ms: int, work: str = "") -> Peer:
         """Return the connection to that address for this kind of work."""
-        key = address, client_id
+        key = address, client_id, work
         if key not in self._peers:
             endpoint = Endpoint(self.listener, address.host, address.port, self._protocol)
             limits = PeerLimits(request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms)
@@ -110,13 +104,19 @@ class ControllerChannel:
     """
 
     def __init__(
-        self, peers: ControllerPeers, news: LeaderNews, client_id: str, request_timeout_ms: int
+        self,
+        peers: ControllerPeers,
+        news: LeaderNews,
+        client_id: str,
+        request_timeout_ms: int,
+        work: str = "",
     ) -> None:
-        """`request_timeout_ms` limits a single try."""
+        """`request_timeout_ms` limits a single try.  Channels for other `work` do not delay it."""
         self._peers = peers
         self._news = news
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
+        self._work = work
 
     @property
     def leader_id(self) -> int:
@@ -135,7 +135,9 @@ class ControllerChannel:
                 if leader.address is None:
                     await self._news.wait_changed(timeout_ms)
                     continue
-                peer = self._peers.peer(leader.address, self._client_id, self._request_timeout_ms)
+                peer = self._peers.peer(
+                    leader.address, self._client_id, self._request_timeout_ms, self._work
+                )
                 try:
                     answer = await peer.call(request)
                 except PeerError as error:

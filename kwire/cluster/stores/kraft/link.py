@@ -144,6 +144,11 @@ class MetadataLink:
         """The image that was published last."""
         return self._replay.image
 
+    @property
+    def node_id(self) -> int:
+        """The node id of this broker."""
+        return self._identity.node_id
+
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` with each image from now on, and its delta."""
         self._watchers.append(watcher)
@@ -158,9 +163,9 @@ class MetadataLink:
             raise self._failure
         return self.image
 
-    def channel(self, client_id: str, request_timeout_ms: int) -> ControllerChannel:
-        """Return a channel to the leading controller, with connections of its own."""
-        return ControllerChannel(self._peers, self.news, client_id, request_timeout_ms)
+    def channel(self, client_id: str, request_timeout_ms: int, work: str = "") -> ControllerChannel:
+        """Return a channel to the leading controller, with connections of its own for its work."""
+        return ControllerChannel(self._peers, self.news, client_id, request_timeout_ms, work)
 
     @property
     def is_caught_up(self) -> bool:

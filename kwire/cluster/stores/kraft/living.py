@@ -14,7 +14,7 @@ import trio
 
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.stores.contract import StoreError
-from kwire.cluster.stores.kraft.lifecycle import Effect, Lifecycle, Stop
+from kwire.cluster.stores.kraft.lifecycle import Effect, Lifecycle, Registered, Stop
 from kwire.cluster.stores.kraft.observing import Refuse, Wait
 
 if TYPE_CHECKING:
@@ -185,7 +185,10 @@ class BrokerLife:
         changed.set()
 
     def _tell(self, effect: Effect) -> None:
-        _logger.info("broker %d: %s", self.broker_id, effect)
+        if isinstance(effect, Registered):
+            _logger.info("Broker %d is registered, its epoch is %d.", self.broker_id, effect.epoch)
+        else:
+            _logger.info("Broker %d is %s.", self.broker_id, effect.value)
         if self._told is not None:
             self._told(effect)
 

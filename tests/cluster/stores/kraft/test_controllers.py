@@ -26,6 +26,7 @@ def peers(protocol: str, **given: str) -> ControllerPeers:
     own = {
         "process.roles": "broker",
         "node.id": "1",
+        "controller.quorum.bootstrap.servers": "localhost:9",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}",
         **given,
@@ -80,15 +81,11 @@ def test_login_without_its_settings_is_refused_at_start() -> None:
         peers("SASL_PLAINTEXT", **{"sasl.mechanism.controller.protocol": "PLAIN"})
 
 
-def test_broker_with_controllers_names_their_listener() -> None:
-    config = load(None, {"process.roles": "broker", "node.id": "1"})
-    with pytest.raises(ConfigError, match=r"controller\.listener\.names must contain"):
-        ControllerPeers(lambda: config)
-
-
 def test_each_kind_of_work_has_a_connection_of_its_own() -> None:
     address = Address("127.0.0.1", 9)
     with closing(peers("PLAINTEXT")) as found:
         fetching = found.peer(address, "raft-client-1", TIMEOUT_MS)
         assert found.peer(address, "raft-client-1", TIMEOUT_MS) is fetching
         assert found.peer(address, "1", TIMEOUT_MS) is not fetching
+        heartbeats = found.peer(address, "1", TIMEOUT_MS, "heartbeats")
+        assert found.peer(address, "1", TIMEOUT_MS, "forwarding") is not heartbeats
