@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.uuids import uuid_bytes
 from kwire.log.config import LogConfig
 from kwire.log.directory import identity, log_dir, partition_metadata
 from kwire.log.directory.checkpoints import (
@@ -311,16 +312,21 @@ class LogManager:
     # Creating and deleting
 
     def create(
-        self, topic: str, topic_id: bytes, partition: int, config: LogConfig | None = None
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        config: LogConfig | None = None,
+        target: LogDir | None = None,
     ) -> Log:
-        """Create the log of a new partition, in the directory with the fewest logs.
+        """Create the log of a new partition, in `target` or in the directory with the fewest logs.
 
         Raises LogError KAFKA_STORAGE_ERROR if no directory is usable, or the disk is full.
         """
         key = topic, partition
         assert key not in self.logs, f"{topic}-{partition} exists already"
         while self.online_dirs:
-            directory = self.dirs.emptiest()
+            directory = target or self.dirs.emptiest()
             try:
                 path = self._make_place(directory, key, topic_id)
                 log = loader.load(
@@ -336,6 +342,8 @@ class LogManager:
                 if passes(error):  # a later call loads the files that were created
                     raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 self.dirs.dir_failed(directory, error)
+                if target is not None:
+                    raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 continue
             self.dirs.adopt(key, log, directory)
             return log
@@ -349,13 +357,28 @@ class LogManager:
             self._set_aside(directory, path, key, "it belongs to another topic of that name")
         return directory.make_folder(path.name)
 
-    def set_aside(self, key: TopicPartition) -> None:
-        """Stop serving a log of another topic id, and keep its folder under another name."""
+    def set_aside(
+        self, key: TopicPartition, reason: str = "it belongs to another topic of that name"
+    ) -> None:
+        """Stop serving a log that the metadata do not have, and keep its folder as a stray."""
+        self.moves.cancel(key)
         log, directory = self.dirs.take_out(key)
         try:
-            self._set_aside(directory, log.dir, key, "it belongs to another topic of that name")
+            self._set_aside(directory, log.dir, key, reason)
         except OSError as error:
             self.dirs.dir_failed(directory, error)
+
+    def directory_ids(self) -> dict[Path, bytes]:
+        """Return the id that `meta.properties` gives each online directory, if it gives one.
+
+        Raises OSError, LogDirError.
+        """
+        known = ((each.path, each.identity()) for each in self.online_dirs)
+        return {
+            path: uuid_bytes(properties.directory_id)
+            for path, properties in known
+            if properties is not None and properties.directory_id is not None
+        }
 
     def delete(self, topic: str, partition: int) -> None:
         """Delete a partition's log: its folder is renamed now and removed later."""

@@ -10,12 +10,15 @@ from kwire.cluster.peers.peers import Peers, Role
 from kwire.cluster.replication.isr import in_version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.broker.node import Node
     from kwire.cluster.metadata.delta import ClusterDelta
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.cluster.peers.peer import Peer
     from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from kwire.settings import BrokerConfig
+    from kwire.storage.partitions.progress import Follower
 
 
 class ReplicationContext:
@@ -31,8 +34,35 @@ class ReplicationContext:
         self.node_id = node.node_id
         self.hosted = node.hosted
         self.logs = node.hosted.logs
-        self.broker_epoch = broker_epoch
+        self._registered_epoch: Callable[[], int] = lambda: broker_epoch
         self.peers = node.peers = Peers(node.settings, lambda: node.image)
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._registered_epoch()
+
+    @broker_epoch.setter
+    def broker_epoch(self, broker_epoch: int) -> None:
+        self._registered_epoch = lambda: broker_epoch
+
+    @property
+    def own_isr_epoch(self) -> int:
+        """The broker epoch with which AlterPartition names this broker, the leader.
+
+        -1 stands for an epoch that the controller does not compare.
+        """
+        return -1
+
+    def is_eligible(self, follower: Follower) -> bool:
+        """Whether a follower may join an ISR, as far as the metadata say."""
+        return follower.broker_id in self.image.brokers
+
+    def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a broker has registered again since it got `broker_epoch`.
+
+        UpdateMetadata has no broker epochs, so it is not known here.
+        """
+        return False
 
     @property
     def config(self) -> BrokerConfig:

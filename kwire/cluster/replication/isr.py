@@ -62,12 +62,16 @@ class IsrProposal:
 
     __slots__ = ("isr", "leader_epoch", "members", "partition", "partition_epoch")
 
-    def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        """`isr` is the proposed one; the epochs are the partition's present ones."""
+    def __init__(self, partition: Partition, isr: tuple[int, ...], own_epoch: int = -1) -> None:
+        """`isr` is the proposed one; the epochs are the partition's present ones.
+
+        `own_epoch` is the broker epoch with which the controller gets this broker in the ISR.
+        """
         self.partition = partition
         self.isr = isr
         self.members = [
-            BrokerState(broker_id, _broker_epoch(partition, broker_id)) for broker_id in isr
+            BrokerState(broker_id, _broker_epoch(partition, broker_id, own_epoch))
+            for broker_id in isr
         ]
         """The ISR with the broker epochs in which the followers fetched.
 
@@ -103,7 +107,8 @@ class IsrChanges:
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Queue `isr` as the proposed ISR of `partition`; it replaces a queued older one."""
-        self._unsent[partition.topic_id, partition.index] = IsrProposal(partition, isr)
+        proposal = IsrProposal(partition, isr, self._host.own_isr_epoch)
+        self._unsent[partition.topic_id, partition.index] = proposal
         self._wanted.set()
 
     async def run(self) -> None:
@@ -219,8 +224,10 @@ def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRe
     return replace(request, topics=topics)
 
 
-def _broker_epoch(partition: Partition, broker_id: int) -> int:
-    """Broker epoch in the follower's last Fetch; -1 for the leader, and before Fetch v15."""
+def _broker_epoch(partition: Partition, broker_id: int, own_epoch: int) -> int:
+    """Broker epoch in the follower's last Fetch, -1 before Fetch v15; `own_epoch` of the leader."""
+    if broker_id == partition.node_id:
+        return own_epoch
     leading = partition.leading
     follower = None if leading is None else leading.follower(broker_id)
     return -1 if follower is None else follower.broker_epoch

@@ -32,7 +32,7 @@ LowWatermarkWaiter = tuple[int, Callable[[ErrorCode, int], None]]
 class LeaderContext:
     """What all partitions that this broker leads share."""
 
-    __slots__ = ("changes", "is_alive", "is_eligible", "lag_max_ms", "now_ms")
+    __slots__ = ("changes", "is_alive", "is_eligible", "is_stale", "lag_max_ms", "now_ms")
 
     def __init__(
         self,
@@ -40,18 +40,21 @@ class LeaderContext:
         *,
         now_ms: Callable[[], int],
         is_alive: Callable[[int], bool],
-        is_eligible: Callable[[int], bool],
+        is_eligible: Callable[[Follower], bool],
+        is_stale: Callable[[int, int], bool],
         lag_max_ms: int,
     ) -> None:
         """`lag_max_ms` is replica.lag.time.max.ms.
 
-        `is_alive` and `is_eligible` take a broker id: whether the broker is in the metadata, and
-        whether it may join an ISR.
+        `is_alive(broker_id)` is whether the broker is in the metadata, `is_eligible(follower)`
+        whether it may join an ISR, and `is_stale(broker_id, broker_epoch)` whether the broker has
+        registered again since it got that epoch.
         """
         self.changes = changes
         self.now_ms = now_ms
         self.is_alive = is_alive
         self.is_eligible = is_eligible
+        self.is_stale = is_stale
         self.lag_max_ms = lag_max_ms
 
 
@@ -81,13 +84,17 @@ class Leading:
         """Whether the controller refused a replica since it last committed an ISR: then followers
         that no longer fetch are out of sync, even if they had all records."""
 
-    def follow(self, state: PartitionImage, *, new_leader: bool, new_epoch: bool) -> None:
+    def follow(
+        self, state: PartitionImage, *, new_leader: bool, new_epoch: bool, is_known: bool = False
+    ) -> None:
         """Applies `state`, which the controller sent and the partition has already taken over.
 
-        `new_leader`: this broker did not lead the partition before.
+        `new_leader`: this broker did not lead the partition before.  `is_known`: the ISR of `state`
+        is not newer than the one on which the pending proposal is based.
         """
         partition = self._partition
-        self.proposed, self._has_ineligible = None, False
+        if not is_known:
+            self.proposed, self._has_ineligible = None, False
         self._progress.assign(
             broker_id for broker_id in state.replicas if broker_id != partition.node_id
         )
@@ -135,9 +142,13 @@ class Leading:
     ) -> None:
         """Handles a follower's fetch from `offset` on: the follower has all records before it.
 
-        This may raise the high watermark, or let the follower join the ISR.
+        This may raise the high watermark, or let the follower join the ISR.  Raises LogError
+        NOT_LEADER_OR_FOLLOWER if the follower has restarted since it sent the fetch (KIP-903): its
+        log may be shorter by now.
         """
         partition, progress = self._partition, self._progress
+        if self._context.is_stale(follower.broker_id, broker_epoch):
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         before, start_before = follower.log_end_offset, follower.log_start_offset
         now_ms = self._context.now_ms()
         end_offset = partition.log.log_end_offset
@@ -184,7 +195,7 @@ class Leading:
         if (
             self.proposed is None
             and broker_id not in partition.isr
-            and self._context.is_eligible(broker_id)
+            and self._context.is_eligible(follower)
             and self._progress.may_join(follower, partition.high_watermark)
         ):
             self._propose((*partition.isr, broker_id))

@@ -1,9 +1,9 @@
 """ReplicaManager: leads and follows the partitions of this broker that have several replicas.
 
 Other modules decide what this broker leads and follows: `controller_requests` carries out the
-requests of a controller.  This class opens partitions, fetches those that other brokers lead,
-tracks the followers of those led here, proposes changes of their in-sync replicas, and enforces the
-replication quotas.
+requests of a controller, `roles` follows the metadata of KRaft controllers.  This class opens
+partitions, fetches those that other brokers lead, tracks the followers of those led here, proposes
+changes of their in-sync replicas, and enforces the replication quotas.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kwire.log import Log, LogError
 if TYPE_CHECKING:
     from kwire.cluster.metadata.image import PartitionImage, ResourceKey
     from kwire.cluster.replication.context import ReplicationContext
+    from kwire.log.directory.log_dir import LogDir
     from kwire.storage.partitions.partition import Partition
 
 
@@ -32,7 +33,7 @@ class ReplicaManager:
     def __init__(self, host: ReplicationContext, nursery: trio.Nursery) -> None:
         """`nursery` runs the fetchers, and the tasks that change ISRs."""
         self._host = host
-        self._hosted = host.hosted
+        self.hosted = host.hosted
         self.quotas = ReplicationQuotas(host)
         self._fetchers = ReplicaFetchers(host, nursery, self.quotas.follower)
         self._changes = IsrChanges(host)
@@ -40,7 +41,8 @@ class ReplicaManager:
             self._changes,
             now_ms=host.now_ms,
             is_alive=lambda broker_id: broker_id in host.image.brokers,
-            is_eligible=lambda broker_id: broker_id in host.image.brokers,
+            is_eligible=host.is_eligible,
+            is_stale=host.is_stale,
             lag_max_ms=host.config.replica_lag_time_max_ms,
         )
         self._fetchers_wanted = host.config.num_replica_fetchers
@@ -54,7 +56,7 @@ class ReplicaManager:
         """
         while True:
             await trio.sleep(self._leaders.lag_max_ms / 2 / 1000)
-            for partition in self._hosted:
+            for partition in self.hosted:
                 if partition.leading is not None:
                     partition.leading.maybe_shrink()
 
@@ -78,22 +80,31 @@ class ReplicaManager:
         Other brokers may lead them by now.  Requests that wait in a partition are answered, and
         the coordinators of partitions that this broker led resign.
         """
-        for partition in self._hosted:
+        for partition in self.hosted:
             self._fetchers.forget(partition.topic, partition.index)
             was_leader = partition.is_leader
             partition.stop(partition.why_not_led())
             if was_leader:
-                self._hosted.on_leadership_change(partition)
+                self.hosted.on_leadership_change(partition)
         self._fetchers.end_idle()
 
     # -- one partition
 
-    def open(self, topic: str, topic_id: bytes, index: int, *, is_new: bool) -> Partition:
+    def open(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        *,
+        is_new: bool,
+        directory: LogDir | None = None,
+    ) -> Partition:
         """Opens a partition on its log, or on a new one.  Raises LogError.
 
-        `is_new`: the partition was just created, so no directory can have its log yet.
+        `is_new`: no directory that failed can have its log.  A new log is created in `directory`,
+        or in the one with the fewest logs.
         """
-        logs = self._hosted.logs
+        logs = self.hosted.logs
         has_log = (topic, index) in logs.logs
         if not has_log and not is_new and logs.offline_dirs:
             # Its log may be in the failed directory.  A new empty log would pass for a replica
@@ -101,7 +112,7 @@ class ReplicaManager:
             raise LogError(
                 ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a log directory that failed"
             )
-        return self._hosted.open(topic, topic_id, index, has_followers=True)
+        return self.hosted.open(topic, topic_id, index, has_followers=True, directory=directory)
 
     def follow(self, partition: Partition, image: PartitionImage) -> None:
         """Leads the partition or follows its leader, in a new leader epoch.  Raises LogError."""
@@ -109,17 +120,37 @@ class ReplicaManager:
         self._fetchers.forget(partition.topic, partition.index)
         partition.follow(image)
         if partition.is_leader:
-            self._lead(partition, image, new_leader=not was_leader)
+            self._lead(partition, image, new_leader=not was_leader, new_epoch=True)
         elif partition.leader >= 0:
             partition.following = True
             self._fetchers.follow(partition)
         if was_leader or partition.is_leader:
-            self._hosted.on_leadership_change(partition)
+            self.hosted.on_leadership_change(partition)
 
-    def _lead(self, partition: Partition, image: PartitionImage, *, new_leader: bool) -> None:
+    def update(self, partition: Partition, image: PartitionImage) -> None:
+        """Takes over replicas, ISR and partition epoch from `image`, of the same leader epoch.
+
+        The ISR that this leader has proposed meanwhile stays proposed if the partition epoch is
+        the same: the controller's answer to the proposal before it has arrived earlier.
+        """
+        is_known = image.partition_epoch == partition.partition_epoch
+        partition.follow(image)
+        if partition.is_leader:
+            self._lead(partition, image, new_leader=False, new_epoch=False, is_known=is_known)
+
+    def _lead(
+        self,
+        partition: Partition,
+        image: PartitionImage,
+        *,
+        new_leader: bool,
+        new_epoch: bool,
+        is_known: bool = False,
+    ) -> None:
         """Makes this broker the leader of a partition, in the leader epoch of `image`.
 
-        `new_leader`: it was not the leader in the epoch before.
+        `new_leader`: it was not the leader in the epoch before.  `new_epoch`: this leader epoch
+        begins.  `is_known`: the partition had the ISR of `image` already.
         """
         # Without followers every record is committed as soon as it is in the log.
         if len(image.replicas) == 1:
@@ -128,8 +159,10 @@ class ReplicaManager:
             return
         leading = partition.leading
         if not isinstance(leading, Leading):
+            # Its first followers join in the middle of a leader epoch, unless one begins.
             leading = partition.leading = Leading(partition, self._leaders)
-        leading.follow(image, new_leader=new_leader, new_epoch=True)
+            new_epoch = True
+        leading.follow(image, new_leader=new_leader, new_epoch=new_epoch, is_known=is_known)
 
     def stop(self, topic: str, index: int) -> None:
         """Stops fetching a partition; its log stays."""
@@ -138,7 +171,7 @@ class ReplicaManager:
     def delete(self, topic: str, index: int) -> None:
         """Stops serving a partition and deletes its log; does nothing if neither exists."""
         self._fetchers.forget(topic, index)
-        self._hosted.drop(topic, index)
+        self.hosted.drop(topic, index)
 
     def end_idle(self) -> None:
         """Ends fetchers without partitions; called after each request or delta."""

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.log.directory.log_dir import LogDir
 from kwire.storage.partitions.flushing import Flusher
 from kwire.storage.partitions.partition import Partition
 
@@ -22,7 +23,7 @@ PartitionKey: TypeAlias = tuple[str, int]
 
 
 def _ignore(partition: Partition) -> None:
-    """The default of `on_leadership_change`: there are no coordinators."""
+    """The default of the callbacks: nobody follows this."""
 
 
 class HostedPartitions:
@@ -34,6 +35,7 @@ class HostedPartitions:
                            were lost
     on_leadership_change   called when this broker begins to lead a partition, leads it in a new
                            epoch, or stops leading it; coordinators load and resign by it
+    on_moved               called when a partition's log is in another log directory
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class HostedPartitions:
         self.by_topic: dict[str, dict[int, Partition]] = {}
         self.absent: set[PartitionKey] = set()
         self.on_leadership_change: Callable[[Partition], None] = _ignore
+        self.on_moved: Callable[[Partition], None] = _ignore
         self._flusher = flusher
         self._log_config = log_config
 
@@ -92,16 +95,23 @@ class HostedPartitions:
         return min(self._checkpointed(log), log.log_end_offset)
 
     def open(
-        self, topic: str, topic_id: bytes, index: int, *, has_followers: bool = False
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        *,
+        has_followers: bool = False,
+        directory: LogDir | None = None,
     ) -> Partition:
         """Open the partition on its log; create the log if there is none.
 
-        A log without a topic id gets `topic_id`.  With followers the high watermark begins at the
+        A new log is created in `directory`; with None the log manager chooses one.  A log without a
+        topic id gets `topic_id`.  With followers the high watermark begins at the
         last checkpoint; without followers the whole log is committed.  Raises LogError.
         """
         log = self.logs.logs.get((topic, index))
         if log is None:
-            log = self.logs.create(topic, topic_id, index, self._log_config(topic))
+            log = self.logs.create(topic, topic_id, index, self._log_config(topic), directory)
         elif log.topic_id == ZERO_UUID != topic_id:
             log.adopt_topic_id(topic_id)
         high_watermark = None

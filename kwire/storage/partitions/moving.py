@@ -84,3 +84,4 @@ def _swap(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> None:
     partition = hosted.get(*key)
     if partition is not None:
         partition.replace_log(moved)
+        hosted.on_moved(partition)

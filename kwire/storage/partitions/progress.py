@@ -110,7 +110,7 @@ class FollowerProgress:
         maximal_isr: Collection[int],
         now_ms: int,
         lag_max_ms: int,
-        is_eligible: Callable[[int], bool],
+        is_eligible: Callable[[Follower], bool],
     ) -> int:
         """Return the smallest end of the logs of the leader, the maximal ISR, and joining
         followers.
@@ -121,10 +121,7 @@ class FollowerProgress:
         for follower in self.followers.values():
             if follower.log_end_offset < smallest and (
                 follower.broker_id in maximal_isr
-                or (
-                    follower.is_caught_up(end_offset, now_ms, lag_max_ms)
-                    and is_eligible(follower.broker_id)
-                )
+                or (follower.is_caught_up(end_offset, now_ms, lag_max_ms) and is_eligible(follower))
             ):
                 smallest = follower.log_end_offset
         return smallest

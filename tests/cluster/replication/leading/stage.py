@@ -68,7 +68,8 @@ class LeaderStage:
             cast(IsrChanges, self.isr_changes),
             now_ms=lambda: self.now_ms,
             is_alive=lambda each: each in self.alive,
-            is_eligible=lambda each: each in self.alive,
+            is_eligible=lambda each: each.broker_id in self.alive,
+            is_stale=lambda _id, _epoch: False,
             lag_max_ms=LAG_MAX_MS,
         )
         self.leading = self.lead()

@@ -54,10 +54,17 @@ def answered(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> AlterPartition
     return AlterPartitionResponse(topics=[ResponseTopicData(TOPIC_ID, [partition])])
 
 
+def host_of(controller: Any) -> SimpleNamespace:  # noqa: ANN401 - whoever answers AlterPartition
+    """A broker of epoch 7, as IsrChanges sees it."""
+    return SimpleNamespace(
+        node_id=1, broker_epoch=7, own_isr_epoch=-1, alter_partition=controller.alter_partition
+    )
+
+
 async def after(stage: LeaderStage, *answers: Answer) -> ScriptedController:
     """Propose broker 3 for the ISR, and let the controller give these answers."""
     controller = ScriptedController(*answers)
-    host = SimpleNamespace(node_id=1, broker_epoch=7, alter_partition=controller.alter_partition)
+    host = host_of(controller)
     changes = IsrChanges(cast(ReplicationContext, host))
     stage.context.changes = changes
     stage.fetch(3, 0, epoch=103)
@@ -165,7 +172,7 @@ async def test_proposal_of_an_earlier_epoch_is_not_sent_again(
             raise PeerError("the controller", "no answer")
 
     controller = Elected()
-    host = SimpleNamespace(node_id=1, broker_epoch=7, alter_partition=controller.alter_partition)
+    host = host_of(controller)
     changes = IsrChanges(cast(ReplicationContext, host))
     stage.context.changes = changes
     stage.fetch(3, 0)
@@ -218,7 +225,7 @@ class TimedController(ScriptedController):
 
 
 def changes_of(controller: ScriptedController) -> IsrChanges:
-    host = SimpleNamespace(node_id=1, broker_epoch=7, alter_partition=controller.alter_partition)
+    host = host_of(controller)
     return IsrChanges(cast(ReplicationContext, host))
 
 
@@ -229,6 +236,7 @@ class Proposing:
         self.topic, self.topic_id, self.index = "t", topic_id, index
         self.leader_epoch, self.partition_epoch = 4, 10 + index
         self.isr: tuple[int, ...] = (1,)
+        self.node_id = 1
         self.leading = SimpleNamespace(
             proposed=None, follower=lambda broker_id: None, settled=self._settled, refused=self._end
         )
