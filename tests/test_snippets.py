@@ -229,7 +229,8 @@ def test_commands_of_the_page_work_on_a_broker(broker: BrokerProcess, tmp_path: 
 def test_cluster_commands_of_the_page_work_on_a_cluster(tmp_path: Path) -> None:
     """In their order, on one cluster; it has the fourth broker that `--to 1,2,3,4` is about.
 
-    `cluster up` and `cluster adopt` need a ZooKeeper: tests/cli/test_up.py and test_adopt.py.
+    `cluster up` needs a ZooKeeper (tests/cli/test_up.py), and `cluster adopt` a stopped node
+    (test_adopt_kraft.py).
     """
     serve, up, watch, elect, spread, clear, adopt = block(CLUSTER).splitlines()
     assert up.startswith("kwire cluster up ")

@@ -18,7 +18,7 @@ TASKS: dict[str, str] = {
     "elect": "Have the controller elect leaders.",
     "reassign": "Move replicas to other brokers.",
     "up": "Run a cluster of several brokers on this machine.",
-    "adopt": "Move a single node's data directory into a cluster.",
+    "adopt": "Move data directories into a cluster on ZooKeeper, or beside KRaft controllers.",
 }
 """The summary of each command.  The command is `command` in the module of its name."""
 
@@ -35,5 +35,5 @@ def command() -> None:
       kwire cluster status --watch
       kwire cluster elect --all
       kwire cluster reassign --off 2 --throttle 20MB
-      kwire cluster adopt --zookeeper localhost:2181 kwire-data
+      kwire cluster adopt --kraft 100@localhost:9093=controller kwire-data
     """

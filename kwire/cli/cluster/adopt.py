@@ -1,14 +1,15 @@
-"""`kwire cluster adopt`: moves a single node's data directory into a cluster on ZooKeeper."""
+"""`kwire cluster adopt`: moves data directories into a cluster on ZooKeeper or beside KRaft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kwire.cli.cluster.adopt_kraft import ControllerPlace, adopt_for_kraft, places_of
+from kwire.cli.cluster.stopped import NotAdopted, broker_id_of, locked, metadata_in
 from kwire.cli.grammar.bounds import TIMEOUT_S
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.text.output import counted, say
@@ -19,42 +20,64 @@ if TYPE_CHECKING:
     from kwire.log import LogDir
 
 
-class NotAdopted(Exception):
-    """The node cannot be adopted; the message says why."""
-
-
 @click.command("adopt")
 @click.argument(
     "directories", metavar="DATA_DIR...", nargs=-1, required=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )  # fmt: skip
 @click.option(
-    "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True,
+    "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]",
     help="The value of zookeeper.connect for the brokers of the cluster.",
+)  # fmt: skip
+@click.option(
+    "--kraft", "controllers", metavar="ID@HOST:PORT=DIR", multiple=True, callback=places_of,
+    help="A new controller of Apache Kafka: its node.id, its address, and its log directory.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=TIMEOUT_S, metavar="SECONDS", default=18.0,
     show_default=True, help="How long to wait for ZooKeeper.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-def command(directories: tuple[Path, ...], zookeeper: str, timeout: float, dry_run: bool) -> None:
-    """Move a single node into a cluster that ZooKeeper coordinates.
+def command(
+    directories: tuple[Path, ...],
+    zookeeper: str | None,
+    controllers: tuple[ControllerPlace, ...],
+    timeout: float,
+    dry_run: bool,
+) -> None:
+    """Move a single node into a cluster on ZooKeeper, or beside KRaft controllers.
 
-    DATA_DIR are the log.dirs of the node, in their order.  The command writes the node's topics,
+    DATA_DIR are the log.dirs of the node, in their order.  The command gives the node's topics,
     topic ids, configs, quotas, users, features, ACLs, delegation tokens, cluster id and producer
-    ids to ZooKeeper.  Records stay where they are.  Stop the node before.
+    ids to the cluster.  Records stay where they are.  Stop the node before.
 
     \b
-      kwire cluster adopt --zookeeper localhost:2181 kwire-data --dry-run
+      kwire cluster adopt --kraft 100@localhost:9093=controller kwire-data --dry-run
+      kwire cluster adopt --kraft 100@localhost:9093=controller kwire-data
+      kafka-server-start.sh controller/controller.properties
+
+    With --kraft, DATA_DIR may also be the folder of kwire serve --brokers.  The command writes the
+    directories of new controllers, which Apache Kafka 4.4 runs (or an earlier release, if it
+    supports the metadata.version of the node).  It prints the settings of the brokers, which may
+    be kwire or Apache Kafka.
+
+    \b
       kwire cluster adopt --zookeeper localhost:2181 kwire-data
       kwire serve --data kwire-data --set zookeeper.connect=localhost:2181
 
-    Afterwards a broker of that cluster, kwire or Apache Kafka 3.9, can serve the directory under
-    the id of the node.  Other brokers can join, and kwire cluster reassign gives them replicas.
-    ZooKeeper must hold no cluster or this one, and no broker of it may run.
+    With --zookeeper, a broker of that cluster, kwire or Apache Kafka 3.9, can serve the directory
+    under the id of the node.  ZooKeeper must hold no cluster or this one, and no broker of it may
+    run.
+
+    Other brokers can join, and kwire cluster reassign gives them replicas.
     """
+    if (zookeeper is None) == (not controllers):
+        raise click.UsageError("give either --zookeeper or --kraft")
     try:
-        _adopt(directories, zookeeper, timeout, dry_run=dry_run)
+        if zookeeper is None:
+            adopt_for_kraft(directories, controllers, dry_run=dry_run)
+        else:
+            _adopt(directories, zookeeper, timeout, dry_run=dry_run)
     except NotAdopted as error:
         say(f"kwire: {error}")
         raise SystemExit(EXIT_FAILURE) from error
@@ -64,9 +87,11 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
     """Writes the metadata of a single node to ZooKeeper, and then changes its directories so that
     they belong to that cluster.  The directories stay locked meanwhile, so the node must be
     stopped."""
-    with _locked(directories) as locked:
-        broker_id = _broker_id(locked)
-        image = _metadata(directories[0])
+    from kwire.storage.data_folder.admission import ServingWay
+
+    with locked(directories, ServingWay.ADOPT) as found:
+        broker_id = broker_id_of(found)
+        image = metadata_in(directories[0]).image
         adoption = _written(zookeeper, timeout_s, image, broker_id, dry_run=dry_run)
         for path in adoption.paths:
             click.echo(path)
@@ -74,73 +99,12 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
         if dry_run:
             say(f"nothing is written: {topics} would be written for broker {broker_id}")
             return
-        _give_to_zookeeper(locked, broker_id, image.cluster_id)
+        _give_to_zookeeper(found, broker_id, image.cluster_id)
         say(f"{topics} written for broker {broker_id}. Serve them by:")
         say(
             f"  kwire serve --set log.dirs={','.join(map(str, directories))}"
             f" --set broker.id={broker_id} --set zookeeper.connect={zookeeper}"
         )
-
-
-@contextmanager
-def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
-    """Lock the directories, so that no broker serves them meanwhile.  Raises NotAdopted."""
-    from kwire.log import LogDir, LogDirError, LogDirLocked
-    from kwire.log.directory.files import Files
-    from kwire.storage.data_folder.admission import ServingWay, admit
-    from kwire.storage.data_folder.growing import undo_interrupted
-
-    found = [LogDir(path, Files()) for path in directories]
-    try:
-        for path in directories:
-            undo_interrupted(path)
-            admit(path, ServingWay.ADOPT)
-        for directory in found:
-            directory.open()
-        yield found
-    except (LogDirError, LogDirLocked) as error:
-        raise NotAdopted(str(error)) from error
-    finally:
-        for directory in found:
-            directory.unlock()
-
-
-def _broker_id(directories: Sequence[LogDir]) -> int:
-    """The broker id in meta.properties, the same in all directories.  Raises NotAdopted."""
-    from kwire.log import LogDirError
-
-    ids = set()
-    for directory in directories:
-        try:
-            identity = directory.identity()
-        except LogDirError as error:
-            raise NotAdopted(str(error)) from error
-        if identity is None:
-            raise NotAdopted(f"{directory.path} has no meta.properties: no broker has served it")
-        ids.add(identity.node_id)
-    if len(ids) > 1:
-        raise NotAdopted(f"the directories belong to several brokers: {sorted(ids)}")
-    return ids.pop()
-
-
-def _metadata(directory: Path) -> ClusterImage:
-    """Return the metadata of a single node from its first log directory.  Raises NotAdopted if
-    there is none or it is damaged."""
-    from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
-    from kwire.cluster.stores.local import FILE_NAME
-
-    path = directory / FILE_NAME
-    if not path.exists():
-        raise NotAdopted(
-            f"{path} does not exist: a single kwire broker has it in the first of its log.dirs, so"
-            " name that directory first"
-        )
-    try:
-        log, image = ChangeLog.open_at(path)
-    except DamagedLog as error:
-        raise NotAdopted(f"cannot read {path}: {error}") from error
-    log.close()
-    return image
 
 
 def _written(

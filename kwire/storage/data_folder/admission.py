@@ -1,17 +1,20 @@
 """Decides whether a command may serve a data folder; a refusal names the command that can.
 
-              alone    several   on ZooKeeper   beside KRaft   cluster up
-    NEW       yes      yes       yes            yes            yes
-    SINGLE    yes      converted yes (*)        no             no
-    CLUSTER   no (**)  yes       no             no             no
-    CLUSTER_UP no      no        no             no             yes
-    UP_MEMBER no       no        yes            no             no
-    KRAFT     yes      no        yes (*)        yes            no
-    ZOOKEEPER yes      no        yes            no             no
-    others    no       no        no             no             no
+              alone    several   on ZooKeeper   beside KRaft controllers   cluster up
+    NEW       yes      yes       yes            yes                        yes
+    SINGLE    yes      converted yes (*)        only without metadata (*)  no
+    CLUSTER   no (**)  yes       no             no                         no
+    CLUSTER_UP no      no        no             no                         yes
+    UP_MEMBER no       no        yes            not of version 0 (*)       no
+    KRAFT     yes      no        yes (*)        yes (*)                    no
+    ZOOKEEPER yes      no        yes            no                         no
+    MEMBER    no       no        no             only without metadata (*)  no
+    others    no       no        no             no                         no
 
-(*) where meta.properties names the cluster that ZooKeeper has.  (**) `kwire serve` without
---brokers serves it as --brokers 1 does.
+(*) where meta.properties names the cluster that ZooKeeper or the controllers have.  (**) `kwire
+serve` without --brokers serves it as --brokers 1 does.
+
+A SINGLE with metadata of its own, and a CLUSTER, go to KRaft controllers by `kwire cluster adopt`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,13 @@ from pathlib import Path
 from typing import Final
 
 from kwire.log import LogDirError
-from kwire.storage.data_folder.kinds import DataFolder, FolderKind, look
+from kwire.storage.data_folder.kinds import (
+    DataFolder,
+    FolderKind,
+    has_metadata,
+    is_zookeepers,
+    look,
+)
 
 
 class ServingWay(Enum):
@@ -35,11 +44,13 @@ class ServingWay(Enum):
     ZOOKEEPER = auto()
     """By a broker with zookeeper.connect: it is one of the log.dirs."""
     KRAFT = auto()
-    """By a broker beside KRaft controllers: it is one of the log.dirs."""
+    """By a broker with process.roles=broker: it is one of the log.dirs."""
     CLUSTER_UP = auto()
     """By `kwire cluster up`."""
     ADOPT = auto()
     """`kwire cluster adopt` gives the metadata in it to ZooKeeper."""
+    ADOPT_KRAFT = auto()
+    """`kwire cluster adopt` gives the metadata in it to KRaft controllers."""
 
 
 _OF_ONE: Final = {FolderKind.NEW, FolderKind.SINGLE, FolderKind.KRAFT, FolderKind.ZOOKEEPER}
@@ -47,10 +58,14 @@ _ALLOWED: Final = {
     ServingWay.ALONE: _OF_ONE,
     ServingWay.SEVERAL: {FolderKind.NEW, FolderKind.SINGLE, FolderKind.CLUSTER},
     ServingWay.ZOOKEEPER: {*_OF_ONE, FolderKind.UP_MEMBER},
-    ServingWay.KRAFT: {FolderKind.NEW, FolderKind.KRAFT},
+    ServingWay.KRAFT: {
+        FolderKind.NEW, FolderKind.SINGLE, FolderKind.MEMBER, FolderKind.UP_MEMBER,
+        FolderKind.KRAFT,
+    },
     ServingWay.CLUSTER_UP: {FolderKind.NEW, FolderKind.CLUSTER_UP},
     ServingWay.ADOPT: _OF_ONE,
-}
+    ServingWay.ADOPT_KRAFT: {*_OF_ONE, FolderKind.CLUSTER},
+}  # fmt: skip
 
 
 def admit(path: Path, way: ServingWay) -> DataFolder:
@@ -58,6 +73,8 @@ def admit(path: Path, way: ServingWay) -> DataFolder:
     folder = look(path)
     if folder.kind not in _ALLOWED[way]:
         raise LogDirError(_refusal(folder))
+    if way is ServingWay.KRAFT:
+        _check_for_kraft(folder)
     return folder
 
 
@@ -76,6 +93,19 @@ def holds_cluster(path: Path) -> bool:
         return look(path).kind is FolderKind.CLUSTER
     except OSError:
         return False  # whoever opens it says why it cannot be read
+
+
+def _check_for_kraft(folder: DataFolder) -> None:
+    """Raise LogDirError for log directories whose metadata KRaft controllers do not have."""
+    if folder.kind is FolderKind.SINGLE and has_metadata(folder.path):
+        raise LogDirError(
+            f"{folder.path} is the folder of one broker, and KRaft controllers do not have its "
+            f"metadata: give it to new controllers by kwire cluster adopt --kraft "
+            f"ID@HOST:PORT=DIR {folder.path}, or serve it with kwire serve --data {folder.path}"
+        )
+    of_others = folder.cluster is not None and has_metadata(folder.cluster)
+    if of_others or (folder.kind is FolderKind.UP_MEMBER and is_zookeepers(folder.log_dirs()[0])):
+        raise LogDirError(_refusal(folder))
 
 
 def _refusal(folder: DataFolder) -> str:
@@ -105,13 +135,20 @@ def _refusal(folder: DataFolder) -> str:
         case FolderKind.UP_MEMBER:
             return (
                 f"{path} is the folder of one broker of the cluster in {cluster}, whose metadata "
-                f"is in ZooKeeper: serve the cluster with {up}"
+                f"is not in it: serve the cluster with {up}"
+            )
+        case FolderKind.ADOPTED:
+            return (
+                f"{path} is the folder of a cluster that kwire cluster adopt has given to KRaft "
+                f"controllers: serve {path}/broker-N, each by a broker of its own, with kwire "
+                "serve --set process.roles=broker"
             )
         case FolderKind.KRAFT | FolderKind.ZOOKEEPER:
             return (
                 f"{path} is the log directory of an Apache Kafka broker, or of one on ZooKeeper: "
                 f"kwire serve --data {path} takes it over as one broker. To have its topics in a "
-                "cluster, copy them there: kwire pipeline mirror"
+                "cluster, copy them there: kwire pipeline mirror. A whole cluster on ZooKeeper "
+                "goes to KRaft by the migration of Apache Kafka 3.9"
             )
         case FolderKind.PARTITION:
             return (

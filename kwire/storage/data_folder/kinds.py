@@ -5,6 +5,7 @@
     MEMBER       D/broker-N of such a D
     CLUSTER_UP   D/zookeeper, D/broker-N/data/meta.properties            kwire cluster up
     UP_MEMBER    D/broker-N or D/broker-N/data of such a D
+    ADOPTED      D/kwire-metadata.log.adopted, D/broker-N                kwire cluster adopt
     KRAFT        D/meta.properties, D/__cluster_metadata-0               Apache Kafka
     ZOOKEEPER    D/meta.properties of version 0                          Apache Kafka 3.9, adopted
     PARTITION    D/partition.metadata or D/00000000000000000000.log
@@ -38,6 +39,9 @@ SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 UP_DATA: Final = "data"
 """In the folder of each broker of `kwire cluster up`."""
 UP_ZOOKEEPER: Final = "zookeeper"
+ADOPTED: Final = f"{METADATA}.adopted"
+"""The metadata that `kwire cluster adopt` has given to KRaft controllers.  The folder of one broker
+has it, too, and is a KRAFT then."""
 META_PROPERTIES: Final = meta_properties.FILE_NAME
 
 
@@ -50,6 +54,7 @@ class FolderKind(Enum):
     MEMBER = auto()
     CLUSTER_UP = auto()
     UP_MEMBER = auto()
+    ADOPTED = auto()
     KRAFT = auto()
     ZOOKEEPER = auto()
     PARTITION = auto()
@@ -75,6 +80,9 @@ class DataFolder(NamedTuple):
                 return []
             case FolderKind.CLUSTER | FolderKind.CLUSTER_UP:
                 return [path for _, path in sorted(_members(self.path).items())]
+            case FolderKind.ADOPTED:
+                folders = sorted(_numbered(self.path, MEMBER_NAME).items())
+                return [path for _, path in folders if _is_log_dir(path)]
             case FolderKind.MIXED:
                 return [self.path, *(path for _, path in sorted(_members(self.path).items()))]
             case FolderKind.UP_MEMBER if self.path.name != UP_DATA:
@@ -127,31 +135,36 @@ def _kind_of(path: Path) -> FolderKind:
     members = _members(path)
     has_logs = _is_log_dir(path) or bool(moving_in(path)) or _has_partitions(path)
     if any(member.name == UP_DATA for member in members.values()):
-        return FolderKind.MIXED if has_logs or _has_metadata(path) else FolderKind.CLUSTER_UP
+        return FolderKind.MIXED if has_logs or has_metadata(path) else FolderKind.CLUSTER_UP
     if has_logs:
         return FolderKind.MIXED if members else _of_one_broker(path)
     if members:
         return FolderKind.CLUSTER
     if (path / UP_ZOOKEEPER / UP_DATA).is_dir():
         return FolderKind.CLUSTER_UP
+    if (path / ADOPTED).exists() and not has_metadata(path):
+        return FolderKind.ADOPTED
     return FolderKind.PARTITION if _is_partition(path) else FolderKind.NEW
 
 
 def _of_one_broker(path: Path) -> FolderKind:
-    """Return whether kwire, a KRaft node or a broker on ZooKeeper wrote the log directory.
-
-    Version 0 of `meta.properties` means ZooKeeper.
-    """
+    """Return whether kwire, a KRaft node or a broker on ZooKeeper wrote the log directory."""
     if (path / KRAFT_METADATA).is_dir():
         return FolderKind.KRAFT
+    return FolderKind.ZOOKEEPER if is_zookeepers(path) else FolderKind.SINGLE
+
+
+def is_zookeepers(path: Path) -> bool:
+    """Whether the log directory has the `meta.properties` of a broker on ZooKeeper."""
     try:
         known = meta_properties.read(Files(), path)
     except LogDirError:
-        return FolderKind.SINGLE  # whoever serves it says what is damaged
-    return FolderKind.ZOOKEEPER if known is not None and known.version == 0 else FolderKind.SINGLE
+        return False  # whoever serves it says what is damaged
+    return known is not None and known.version == 0
 
 
-def _has_metadata(path: Path) -> bool:
+def has_metadata(path: Path) -> bool:
+    """Whether the folder has metadata of kwire: that of one broker, or of its cluster."""
     return (path / METADATA).exists() or (path / first_format.FILE_NAME).exists()
 
 
@@ -162,11 +175,11 @@ def _members(path: Path) -> dict[int, Path]:
     each with metadata of its own or in a ZooKeeper: where `path` has no metadata they are no
     members.
     """
-    has_metadata = _has_metadata(path)
+    has_own = has_metadata(path)
     members = {}
     for broker_id, folder in _numbered(path, MEMBER_NAME).items():
         log_dirs = [each for each in (folder / UP_DATA, folder) if _is_log_dir(each)]
-        if log_dirs and (has_metadata or log_dirs[0].name == UP_DATA or not _is_on_its_own(folder)):
+        if log_dirs and (has_own or log_dirs[0].name == UP_DATA or not _is_on_its_own(folder)):
             members[broker_id] = log_dirs[0]
     return members
 
@@ -186,7 +199,7 @@ def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
 
 def _is_on_its_own(path: Path) -> bool:
     """Whether a log directory has its metadata in it, or its broker has them in a ZooKeeper."""
-    return _has_metadata(path) or _of_one_broker(path) in (FolderKind.ZOOKEEPER, FolderKind.KRAFT)
+    return has_metadata(path) or _of_one_broker(path) in (FolderKind.ZOOKEEPER, FolderKind.KRAFT)
 
 
 def _is_log_dir(path: Path) -> bool:

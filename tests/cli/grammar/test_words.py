@@ -127,7 +127,7 @@ def test_options_of_a_second_cluster_are_named_after_those_of_the_first() -> Non
         servers = {
             option.opts[-1] for option in shown(command) if "HOST:PORT" in (option.metavar or "")
         }
-        allowed = {"--bootstrap-server", "--other-bootstrap-server", "--zookeeper"}
+        allowed = {"--bootstrap-server", "--other-bootstrap-server", "--zookeeper", "--kraft"}
         assert servers <= allowed, path
         for name in names(command):
             if name.startswith("--other-"):

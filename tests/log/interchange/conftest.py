@@ -1,4 +1,4 @@
-"""A data directory that Apache Kafka wrote, and its answers about it while it ran."""
+"""Data directories that each broker wrote, and its answers about them while it ran."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 from kwire.conformance.apache_kafka import TOOLS_VERSION, VERSION, ApacheKafka
 from kwire.conformance.pytest_apache import libs_or_skip
+from kwire.testing import BrokerProcess
+from tests.conftest import finish
 from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
 from tests.log.interchange.observed import Seen, observe
 
@@ -64,3 +66,29 @@ def by_apache(
         killed = Path(shutil.copytree(node.directory, root / "killed"))
         os.kill(node.pid, signal.SIGCONT)
     return Written(node.version, node.directory, killed, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A data directory after a clean stop of kwire, and kwire's answers about it."""
+
+    data_dir: Path
+    seen: Seen
+
+
+@pytest.fixture(scope="session")
+def by_kwire(tmp_path_factory: pytest.TempPathFactory, rounds: int) -> Ours:
+    root = tmp_path_factory.mktemp("by-kwire")
+    broker = BrokerProcess(root, {"node.id": "1", **SETTINGS})
+    broker.start()
+    try:
+        filling = Filling(broker.bootstrap, rounds)
+        filling.create_topics()
+        filling.write(0)
+        broker.restart()
+        filling.write(1)
+        wait_until_cleaned(broker.data_dir)
+        seen = observe(broker.bootstrap)
+    finally:
+        finish(broker)
+    return Ours(broker.data_dir, seen)

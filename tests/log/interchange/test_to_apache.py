@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,39 +16,11 @@ from kwire.conformance.pytest_apache import libs_or_skip
 from kwire.log.directory import partition_metadata
 from kwire.log.directory.files import Files
 from kwire.log.inspection.inspection import partition_folders
-from kwire.testing import BrokerProcess
-from tests.conftest import finish
 from tests.log.interchange import zookeeper_mode
-from tests.log.interchange.conftest import VERSIONS
-from tests.log.interchange.filling import INTERNAL_TOPICS, SETTINGS, Filling, wait_until_cleaned
-from tests.log.interchange.observed import Seen, differences, observe, without
+from tests.log.interchange.conftest import VERSIONS, Ours
+from tests.log.interchange.filling import INTERNAL_TOPICS, SETTINGS, Filling
+from tests.log.interchange.observed import differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
-
-
-@dataclass(frozen=True, slots=True)
-class Ours:
-    """A data directory after a clean stop of kwire, and kwire's answers about it."""
-
-    data_dir: Path
-    seen: Seen
-
-
-@pytest.fixture(scope="module")
-def by_kwire(tmp_path_factory: pytest.TempPathFactory, rounds: int) -> Ours:
-    root = tmp_path_factory.mktemp("by-kwire")
-    broker = BrokerProcess(root, {"node.id": "1", **SETTINGS})
-    broker.start()
-    try:
-        filling = Filling(broker.bootstrap, rounds)
-        filling.create_topics()
-        filling.write(0)
-        broker.restart()
-        filling.write(1)
-        wait_until_cleaned(broker.data_dir)
-        seen = observe(broker.bootstrap)
-    finally:
-        finish(broker)
-    return Ours(broker.data_dir, seen)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.stores.change_log import write_copy
 from kwire.cluster.stores.local import FILE_NAME as METADATA
+from kwire.storage.data_folder.kinds import ADOPTED
 
 TOPIC_ID = b"t" * 16
 
@@ -50,6 +51,14 @@ def cluster(path: Path, count: int = 3, image: ClusterImage | None = None) -> Pa
     for broker_id in range(1, count + 1):
         log_dir(path / f"broker-{broker_id}", broker_id, "t-0")
     write_copy(path / METADATA, image or ClusterImage("cluster"))
+    return path
+
+
+def adopted(path: Path) -> Path:
+    """A folder of `kwire serve --brokers` that `kwire cluster adopt` gave to KRaft controllers."""
+    (cluster(path) / METADATA).rename(path / ADOPTED)
+    for broker_id in (1, 2, 3):
+        (path / f"broker-{broker_id}" / "__cluster_metadata-0").mkdir()
     return path
 
 

@@ -32,19 +32,43 @@ def partition(path: Path) -> Path:
     return folders.single(path, "t-0") / "t-0"
 
 
-ONE, BY_ALL = {ServingWay.ALONE, ServingWay.ZOOKEEPER, ServingWay.ADOPT}, set(ServingWay)
+def kraft_up_member(path: Path) -> Path:
+    return folders.log_dir(path / "broker-1" / "data", 1, "t-0")
+
+
+def member_without_metadata(path: Path) -> Path:
+    """As kafka-storage formats it, in a folder that has nothing else."""
+    return folders.log_dir(path / "broker-1", 1)
+
+
+ADOPTING = {ServingWay.ADOPT, ServingWay.ADOPT_KRAFT}
+ONE, BY_ALL = {ServingWay.ALONE, ServingWay.ZOOKEEPER, *ADOPTING}, set(ServingWay)
+KRAFT = ServingWay.KRAFT
 
 
 @pytest.mark.parametrize(
     ("make", "ways", "sentence"),
     [
         (lambda path: path, BY_ALL, ""),
-        (folders.single, {*ONE, ServingWay.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
-        (folders.cluster, {ServingWay.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
+        (folders.single, {*ONE, ServingWay.SEVERAL}, "{data} is the folder of one broker"),
+        (lambda path: folders.log_dir(path, 1, "t-0"), {*ONE, ServingWay.SEVERAL, KRAFT}, ""),
+        (
+            folders.cluster,
+            {ServingWay.SEVERAL, ServingWay.ADOPT_KRAFT},
+            "kwire serve --brokers 3 --data {data}",
+        ),
         (member, set(), "kwire serve --brokers 3 --data {data}"),
         (folders.cluster_up, {ServingWay.CLUSTER_UP}, "kwire cluster up --data {data}"),
         (up_member, {ServingWay.ZOOKEEPER}, "kwire cluster up --data {data}"),
-        (kraft, ONE, "kwire serve --data {data} takes it over"),
+        (kraft_up_member, {ServingWay.ZOOKEEPER, KRAFT}, "kwire cluster up --data {data}"),
+        (member_without_metadata, {KRAFT}, "kwire serve --brokers 1 --data {data}"),
+        (folders.adopted, set(), "kwire cluster adopt has given to KRaft controllers"),
+        (
+            lambda path: folders.adopted(path) / "broker-2",
+            {*ONE, KRAFT},
+            "takes it over as one broker",
+        ),
+        (kraft, {*ONE, KRAFT}, "kwire serve --data {data} takes it over"),
         (zookeeper, ONE, "kwire serve --data {data} takes it over"),
         (partition, set(), "log.dirs name the folder above, {data}"),
         (folders.mixed, set(), "Move broker-1, broker-2, broker-3 elsewhere"),
@@ -63,6 +87,12 @@ def test_folder_of_each_kind_is_admitted_only_in_its_ways(
             assert sentence.format(data=tmp_path / "data") in str(refusal.value)
             with pytest.raises(LogDirError):
                 admit_all([str(tmp_path / "new"), str(path)], way)
+
+
+def test_folder_with_metadata_of_one_broker_goes_to_controllers_by_adoption(tmp_path: Path) -> None:
+    with pytest.raises(LogDirError) as refusal:
+        admit(folders.single(tmp_path), KRAFT)
+    assert f"kwire cluster adopt --kraft ID@HOST:PORT=DIR {tmp_path}" in str(refusal.value)
 
 
 def test_only_a_cluster_folder_is_served_as_a_cluster_by_default(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def moved_in_part(path: Path) -> Path:
         (lambda path: folders.cluster_up(path, 0), FolderKind.CLUSTER_UP),
         (lambda path: folders.cluster_up(path) / "broker-1", FolderKind.UP_MEMBER),
         (lambda path: folders.cluster_up(path) / "broker-1" / "data", FolderKind.UP_MEMBER),
+        (folders.adopted, FolderKind.ADOPTED),
         (of_apache_kafka, FolderKind.KRAFT),
         (taken_over_by_kwire, FolderKind.KRAFT),
         (lambda path: folders.log_dir(path, 1, "t-0", version=0), FolderKind.ZOOKEEPER),
@@ -118,6 +119,8 @@ def test_log_directories_of_a_folder_are_those_of_all_its_brokers(tmp_path: Path
     folders.cluster(several, 11)
     folders.cluster_up(up, 2)
     folders.single(one, "t-0")
+    gone = folders.adopted(tmp_path / "gone")
+    assert look(gone).log_dirs() == [gone / f"broker-{number}" for number in (1, 2, 3)]
     assert [each.name for each in look(several).log_dirs()] == [f"broker-{n}" for n in range(1, 12)]
     assert look(up).log_dirs() == [up / "broker-1" / "data", up / "broker-2" / "data"]
     assert look(up / "broker-2").log_dirs() == [up / "broker-2" / "data"]

@@ -8,6 +8,7 @@ last one is the footer.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from kwire.cluster.metadata.credentials import MECHANISM_NUMBERS
@@ -39,6 +40,7 @@ from kwire.codecs.messages.register_controller_record import RegisterControllerR
 from kwire.codecs.messages.snapshot_footer_record import SnapshotFooterRecord
 from kwire.codecs.messages.snapshot_header_record import SnapshotHeaderRecord
 from kwire.codecs.messages.topic_record import TopicRecord
+from kwire.codecs.messages.voters_record import VotersRecord
 from kwire.codecs.primitives import Message
 
 Versioned = tuple[Message, int]
@@ -56,18 +58,27 @@ _BATCH_BYTES: Final = 512 * 1024
 
 def snapshot_of(replay: MetadataReplay, now_ms: int) -> Iterator[bytes]:
     """Yield the batches of a snapshot of everything before the image's version."""
-    return batches_of(SnapshotState(replay), now_ms)
+    return batches_of(SnapshotState.of(replay), now_ms)
 
 
+@dataclass(frozen=True, slots=True)
 class SnapshotState:
-    """The state of a replay from which a snapshot is made.  Later batches do not change it."""
+    """What a snapshot is made of.
 
-    def __init__(self, replay: MetadataReplay) -> None:
-        self.image = replay.image
-        self.acl_ids = replay.acl_ids
-        self.voters = replay.voters
-        self.epoch = replay.epoch
-        self.time_ms = replay.time_ms
+    `voters` is None with static voters.  `epoch` is that of the last record before the snapshot's
+    end, and `time_ms` is its time in ms since the epoch.
+    """
+
+    image: ClusterImage
+    acl_ids: AclIds
+    voters: VotersRecord | None
+    epoch: int
+    time_ms: int
+
+    @classmethod
+    def of(cls, replay: MetadataReplay) -> SnapshotState:
+        """Return the state of a replay.  Later batches do not change it."""
+        return cls(replay.image, replay.acl_ids, replay.voters, replay.epoch, replay.time_ms)
 
 
 def batches_of(state: SnapshotState, now_ms: int) -> Iterator[bytes]:

@@ -320,7 +320,7 @@ class MetadataLink:
             return
         if image.version > (0 if newest is None else newest.end_offset):
             self._since = _SinceSnapshot(is_running=True)
-            nursery.start_soon(self._write_snapshot, SnapshotState(self._replay))
+            nursery.start_soon(self._write_snapshot, SnapshotState.of(self._replay))
 
     async def _write_snapshot(self, state: SnapshotState) -> None:
         """Write a snapshot in a thread, then keep it, unless a downloaded one is newer."""

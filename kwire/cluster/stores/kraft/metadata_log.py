@@ -39,7 +39,7 @@ BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """The maximum size of a batch: KafkaRaftClient.MAX_BATCH_SIZE_BYTES."""
 _READ_BYTES: Final = 1024 * 1024
 _OPEN_FILES_MAX: Final = 8
-_CHECKPOINT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _PART: Final = ".part"
 
 _logger = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class MetadataLog:
         """Return the snapshots, the oldest first; removes unfinished ones."""
         found = []
         for path in sorted(self.folder.iterdir()):
-            match = _CHECKPOINT.fullmatch(path.name)
+            match = CHECKPOINT_NAME.fullmatch(path.name)
             if match is not None:
                 found.append(SnapshotId(int(match[1]), int(match[2])))
             elif path.name.endswith(f".checkpoint{_PART}"):
