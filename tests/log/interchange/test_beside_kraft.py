@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ from confluent_kafka import TopicPartition as Assigned
 
 from kwire.client.cluster import Cluster
 from kwire.client.topics import create_topic
+from kwire.codecs.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+)
 from kwire.security.authority import STANDARD
 from kwire.testing import BrokerProcess
 from tests.cli.test_adopt import (
@@ -39,29 +46,53 @@ from tests.log.interchange.conftest import Ours, Written
 from tests.log.interchange.filling import SETTINGS
 from tests.log.interchange.observed import differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
+from tests.polling import until
 
 pytestmark = pytest.mark.java
 
 
+class AdoptedController(KafkaController):
+    """A controller with the directory and the settings that the adoption writes."""
+
+    def __init__(self, directory: Path, node_id: int = CONTROLLER_ID) -> None:
+        self.node_id = node_id
+        super().__init__(directory)
+        self.settings = {}
+
+    @property
+    def place(self) -> str:
+        """The controller as `kwire cluster adopt` names it."""
+        return f"{self.node_id}@{self.bootstrap}={self.directory / 'data'}"
+
+    def format(self) -> None:
+        """Add the written settings to those of the test."""
+        written = (self.directory / "data" / "controller.properties").read_text()
+        with self._write_properties().open("a") as properties:
+            properties.write(written)
+
+
 @pytest.fixture
-def controller(tmp_path: Path, apache_kafka_libs: Path) -> Iterator[KafkaController]:
-    """A controller whose directory the adoption writes."""
-    made = KafkaController(tmp_path / "controller")
+def controller(tmp_path: Path, apache_kafka_libs: Path) -> Iterator[AdoptedController]:
+    made = AdoptedController(tmp_path / "controller")
     yield made
     made.stop()
 
 
-def adopt(data_dir: Path, controller: KafkaController) -> None:
-    """Give the directory to the controller, and start that."""
-    place = f"{CONTROLLER_ID}@{controller.bootstrap}={controller.directory / 'data'}"
-    done = run_kwire("cluster", "adopt", "--kraft", place, str(data_dir))
+def adopt(data_dir: Path, *controllers: AdoptedController) -> None:
+    """Give the directory to the controllers, and start them."""
+    named = [word for each in controllers for word in ("--kraft", each.place)]
+    done = run_kwire("cluster", "adopt", *named, str(data_dir))
     assert done.returncode == 0, done.stderr
-    controller.start()
+    for each in controllers:
+        each.format()
+        each.spawn()
+    for each in controllers:
+        each.wait_until_up()
 
 
 def apache_broker(
     root: Path,
-    controller: KafkaController,
+    controller: AdoptedController,
     broker_id: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> KafkaBroker:
@@ -77,7 +108,7 @@ CHANGED = (" epochs",)
 
 @pytest.mark.long
 def test_clients_see_the_same_data_on_apache_kafka_after_the_adoption(
-    by_kwire: Ours, controller: KafkaController, tmp_path: Path
+    by_kwire: Ours, controller: AdoptedController, tmp_path: Path
 ) -> None:
     root = tmp_path / "broker"
     data_dir = Path(shutil.copytree(by_kwire.data_dir, root / "data"))
@@ -91,7 +122,7 @@ def test_clients_see_the_same_data_on_apache_kafka_after_the_adoption(
 
 @pytest.mark.long
 def test_apache_kafka_node_is_split_into_controller_and_broker(
-    by_apache: Written, controller: KafkaController, tmp_path: Path
+    by_apache: Written, controller: AdoptedController, tmp_path: Path
 ) -> None:
     root = tmp_path / "broker"
     data_dir = Path(shutil.copytree(by_apache.stopped / "data", root / "data"))
@@ -104,8 +135,46 @@ def test_apache_kafka_node_is_split_into_controller_and_broker(
 
 
 @pytest.mark.long
+def test_three_controllers_elect_one_of_them(controller: AdoptedController, tmp_path: Path) -> None:
+    """The quorum goes on when the leader is killed."""
+    single = BrokerProcess(tmp_path / "broker", {"node.id": "1", **SETTINGS})
+    with single, Cluster(single.bootstrap, timeout_s=240) as cluster:
+        create_topic(cluster, TOPIC, partitions=1)
+        produced = produced_to(single.bootstrap)
+    controllers = [
+        controller,
+        *(AdoptedController(tmp_path / f"c-{number}", number) for number in (101, 102)),
+    ]
+    with ExitStack() as started:
+        for each in controllers:
+            started.callback(each.stop)
+        adopt(single.data_dir, *controllers)
+        quorum = ",".join(each.bootstrap for each in controllers)
+        settings = {"controller.quorum.bootstrap.servers": quorum}
+        apache = started.enter_context(apache_broker(single.directory, controller, 1, settings))
+        assert consumed_from(apache.bootstrap) == produced
+        cluster = started.enter_context(Cluster(apache.bootstrap, timeout_s=240))
+        before = quorum_of(cluster)
+        assert {voter.replica_id for voter in before.current_voters} == {100, 101, 102}
+        controllers[before.leader_id - 100].kill()
+        until(lambda: quorum_of(cluster).leader_id not in (before.leader_id, -1), "no new leader")
+        create_topic(cluster, "after-the-election", partitions=1)
+
+
+def quorum_of(cluster: Cluster) -> ResponsePartitionData:
+    """The answer to DescribeQuorum; the leader is -1 while there is none."""
+    topic = RequestTopicData("__cluster_metadata", [RequestPartitionData(0)])
+    answer = cluster.any().call(DescribeQuorumRequest([topic]))
+    if answer.error_code:
+        return ResponsePartitionData(leader_id=-1)
+    (found,) = answer.topics[0].partitions
+    assert isinstance(found, ResponsePartitionData)
+    return found
+
+
+@pytest.mark.long
 def test_killed_broker_loses_no_record_by_the_adoption(
-    controller: KafkaController, tmp_path: Path
+    controller: AdoptedController, tmp_path: Path
 ) -> None:
     single = BrokerProcess(tmp_path / "broker", {"node.id": "1", **SETTINGS})
     single.start()
@@ -119,7 +188,7 @@ def test_killed_broker_loses_no_record_by_the_adoption(
 
 
 def test_users_quotas_and_access_rules_are_there_after_the_adoption(
-    controller: KafkaController, tmp_path: Path
+    controller: AdoptedController, tmp_path: Path
 ) -> None:
     access = {"authorizer.class.name": STANDARD, **SUPER_USERS}
     controller.settings |= access
