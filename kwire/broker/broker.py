@@ -21,6 +21,7 @@ from kwire.broker.node import Node
 from kwire.broker.timers import Timers
 from kwire.cluster.membership.alone import LoneMembership
 from kwire.cluster.metadata.cache import MetadataCache
+from kwire.cluster.metadata.image import NO_CONTROLLER
 from kwire.coordinators.runtime.coordinators import Coordinators
 from kwire.security import chosen
 from kwire.settings.live import LiveSettings
@@ -118,6 +119,18 @@ class Broker:
     def image(self) -> ClusterImage:
         """The metadata image of the cluster, from which clients are answered."""
         return self.metadata.image
+
+    @property
+    def controller_seen(self) -> int:
+        """The broker that clients take for the controller; -1 if there is none.
+
+        Apache Kafka's controllers are no brokers.  Each live broker forwards requests to them, so
+        clients are told one of these at random, as by Apache Kafka's brokers.
+        """
+        if self.membership.forwarding is None:
+            return self.image.controller_id
+        live = list(self.image.brokers)
+        return random.choice(live) if live else NO_CONTROLLER
 
     # -- services that most brokers never need; each is imported and created at its first use
 

@@ -45,6 +45,10 @@ class Route(NamedTuple):
     about_quorum: bool = False
     """About the controllers of a cluster with KRaft.  Brokers on ZooKeeper neither advertise nor
     serve it."""
+    by_controller: bool = False
+    """In a cluster whose controllers are Apache Kafka's (KRaft), the broker forwards the request to
+    them, as it came.  They check its rights.  If the handler's module has a function `forward`, the
+    broker does a part of the work itself: see kwire.requests.forwarding."""
 
     @property
     def handler_module(self) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.primitives import Buffer, Frame, Message
     from kwire.requests.context import Context
-    from kwire.requests.guards.base import Guard
+    from kwire.requests.guards.base import Access, Guard, Proceed
     from kwire.requests.route import Route
     from kwire.security.authority import Authority
 
@@ -29,8 +29,10 @@ __all__ = [
     "CLUSTER_ROUTES",
     "ROUTES",
     "Binding",
+    "Forward",
     "Handle",
     "Handled",
+    "Send",
     "UnservedRequest",
     "bind",
     "guard_of",
@@ -43,6 +45,13 @@ Handled = Any | Awaitable[Any] | None
 Handle = Callable[["Broker", Any, "Context"], Handled]
 """A handler.  It returns the response, an awaitable of it if the request has to wait, or None if no
 response is sent."""
+
+Send = Callable[[Any], Awaitable[Any]]
+"""Sends a request on to the controllers, and returns the response for the client."""
+
+Forward = Callable[["Broker", Any, "Context", Send], Handled]
+"""The function `forward` of a handler's module: what the broker does before it sends the request,
+or a part of it, to the controllers."""
 
 _BY_KEY = {int(route.api_key): route for route in (*ROUTES, *CLUSTER_ROUTES)}
 
@@ -109,13 +118,57 @@ def _resolve(api_key: int, api_version: int) -> Binding:
         api_key,
         api_version,
         request_class(api_key).READERS[api_version],
-        import_module(route.handler_module).handle,
+        _handle_of(route),
         response.WRITERS[api_version],
         response,
         # The first header versions with tagged fields (KIP-482).
         request_header_version(api_key, api_version) >= 2,
         response_header_version(api_key, api_version) >= 1,
     )
+
+
+def _handle_of(route: Route) -> Handle:
+    """Return the handler of a route, with what depends on the cluster's controllers around it.
+
+    Only the few requests that concern controllers have such a step.
+    """
+    module = import_module(route.handler_module)
+    handle: Handle = module.handle
+    if route.by_controller:
+        return _or_forward(handle, getattr(module, "forward", _as_it_is))
+    return _unless_kraft(handle) if route.in_cluster_only else handle
+
+
+def _as_it_is(broker: Broker, request: Message, context: Context, send: Send) -> Handled:
+    return send(request)
+
+
+def _or_forward(handle: Handle, forward: Forward) -> Handle:
+    """Return a handler that forwards the request if there are controllers to forward it to."""
+
+    def handle_or_forward(broker: Broker, request: Message, context: Context) -> Handled:
+        forwarding = broker.membership.forwarding
+        if forwarding is None:
+            return handle(broker, request, context)
+        from kwire.requests.forwarding import forwarded
+
+        return forward(broker, request, context, lambda part: forwarded(forwarding, part, context))
+
+    return handle_or_forward
+
+
+def _unless_kraft(handle: Handle) -> Handle:
+    """Return a handler that raises UnservedRequest if the controllers are Apache Kafka's.
+
+    Those do not send the request, and a broker does not send it to another.
+    """
+
+    def handle_unless_kraft(broker: Broker, request: Message, context: Context) -> Handled:
+        if broker.membership.forwarding is not None:
+            raise not_served(context.api_key)
+        return handle(broker, request, context)
+
+    return handle_unless_kraft
 
 
 _guards: dict[int, Guard] = {}
@@ -129,12 +182,26 @@ def handle_guarded(
 
     guard = _guards.get(binding.api_key)
     if guard is None:
-        guard = _guards[binding.api_key] = guard_of(_BY_KEY[binding.api_key])
+        guard = _guards[binding.api_key] = _guard_here(_BY_KEY[binding.api_key])
 
     def proceed(allowed: Message) -> Handled:
         return binding.handle(broker, allowed, context)
 
     return guard(Access(broker, authority, context), request, proceed)
+
+
+def _guard_here(route: Route) -> Guard:
+    """Return the guard of a route, which lets pass what this broker does not decide itself."""
+    guard = guard_of(route)
+    if not (route.by_controller or route.in_cluster_only):
+        return guard
+
+    def guard_unless_kraft(access: Access, request: Message, proceed: Proceed) -> Handled:
+        if access.broker.membership.forwarding is not None:
+            return proceed(request)
+        return guard(access, request, proceed)
+
+    return guard_unless_kraft
 
 
 def guard_of(route: Route) -> Guard:

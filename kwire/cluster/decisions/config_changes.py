@@ -51,7 +51,9 @@ class ConfigChange:
     resource_name: str
     edit: EditConfigs
     named: Collection[str] = ()
-    """The configs that the request names."""
+    """The configs that the request names, in its order."""
+    nulls: Collection[str] = ()
+    """Those of them that need a value and have none."""
     refusal: Refusal | None = None
 
     @property
@@ -69,13 +71,38 @@ def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
             )
 
 
-def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
+def refuse_unclear(names: Collection[str], nulls: Iterable[str]) -> None:
     """Raise Refusal if a config has no value or is named more than once."""
     if len(set(names)) < len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     without_value = ", ".join(nulls)
     if without_value:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
+
+
+def refuse_on_broker(
+    settings: LiveSettings, image: ClusterImage, changes: Iterable[ConfigChange]
+) -> None:
+    """Refuse what a broker refuses before the controllers of Apache Kafka decide.
+
+    Only the broker knows whether its own settings allow a change of its configs.
+    """
+    for change in changes:
+        if change.refusal is None:
+            try:
+                _check_on_broker(settings, image, change)
+            except Refusal as refusal:
+                change.refusal = refusal
+
+
+def _check_on_broker(settings: LiveSettings, image: ClusterImage, change: ConfigChange) -> None:
+    """Raise Refusal for unclear configs, for unknown types, and for bad configs of a broker."""
+    refuse_unclear(change.named, change.nulls)
+    if change.resource_type != ConfigResourceType.BROKER:
+        check_kind(change.resource_type)
+        return
+    check_resource(settings, *change.key)
+    _check(settings, image, change, change.edit(image.configs_of(*change.key)))
 
 
 def config_decisions(settings: LiveSettings, changes: Iterable[ConfigChange]) -> list[Decision]:

@@ -63,14 +63,18 @@ def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -
     return after
 
 
-def refuse_unclear_edits(edits: Sequence[ConfigEdit]) -> None:
-    """Raises Refusal for an edit that has no value, repeats a config, or is of unknown kind."""
-    nulls = [
+def names_without_value(edits: Sequence[ConfigEdit]) -> list[str]:
+    """Return the configs whose edit needs a value and has none."""
+    return [
         edit.name
         for edit in edits
         if edit.value is None and edit.operation != ConfigOperation.DELETE
     ]
-    refuse_unclear([edit.name for edit in edits], nulls)
+
+
+def refuse_unclear_edits(edits: Sequence[ConfigEdit]) -> None:
+    """Raises Refusal for an edit that has no value, repeats a config, or is of unknown kind."""
+    refuse_unclear([edit.name for edit in edits], names_without_value(edits))
     for edit in edits:
         if edit.operation not in _OPERATIONS:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown config operation {edit.operation}")

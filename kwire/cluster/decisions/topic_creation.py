@@ -2,7 +2,7 @@
 
 The settings of a coordinator give the shape of its topic.  Its replication factor is 3 by default,
 as in Kafka.  Without an explicit setting it is reduced to the number of brokers, so that a single
-broker works without any settings.
+broker works without any settings; not where the controllers are Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -232,10 +232,11 @@ def internal_topic(settings: LiveSettings, name: str) -> Decision:
     return decide
 
 
-def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
+def by_default(config: BrokerConfig, name: str, brokers_count: int | None) -> NewTopic:
     """Return a topic as it is created without a specification.
 
-    Internal topics have settings of their own; other topics have all defaults.
+    Internal topics have settings of their own; other topics have all defaults.  The replication
+    factor of an internal topic is at most `brokers_count` unless it was set; None: no limit.
     """
     if name == GROUP_METADATA_TOPIC:
         return NewTopic(
@@ -302,10 +303,12 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
     }
 
 
-def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
+def _factor(config: BrokerConfig, setting: str, brokers_count: int | None) -> int:
     """Return an internal topic's replication factor.
 
-    It is reduced to the number of brokers unless it was set explicitly.
+    It is reduced to the number of brokers, if that is given, unless it was set explicitly.
     """
     value: int = getattr(config, setting.replace(".", "_"))
+    if brokers_count is None:
+        return value
     return value if setting in config.explicit else max(1, min(value, brokers_count))

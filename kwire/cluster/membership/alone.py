@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
+    from kwire.cluster.stores.kraft.forwarding import Forwarding
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from kwire.requests.context import Context
     from kwire.storage.partitions.hosted import PartitionKey
     from kwire.storage.partitions.partition import Partition
 
@@ -51,6 +53,7 @@ class LoneMembership:
 
     replication: ReplicaManager | None = None
     controller_requests: ControllerRequests | None = None
+    forwarding: Forwarding | None = None
     is_controller = True
     has_metadata = True
 
@@ -259,7 +262,9 @@ class LoneMembership:
     async def create_internal_topic(self, name: str) -> None:
         await self.commit([internal_topic(self._node.settings, name)])
 
-    async def create_on_first_use(self, names: Sequence[str]) -> None:
+    async def create_on_first_use(
+        self, names: Sequence[str], sender: Context | None = None
+    ) -> None:
         await self.commit([on_first_use(self._node.settings, name) for name in names])
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
+    from kwire.cluster.stores.kraft.forwarding import Forwarding
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.log import Log
+    from kwire.requests.context import Context
 
 
 class ClusterMembership(Protocol):
@@ -37,6 +39,10 @@ class ClusterMembership(Protocol):
 
         None if no controller sends them: in a cluster of one broker, and beside KRaft controllers.
         """
+
+    @property
+    def forwarding(self) -> Forwarding | None:
+        """Sends requests of clients on to the controllers; None without controllers of Apache's."""
 
     @property
     def image(self) -> ClusterImage:
@@ -88,8 +94,13 @@ class ClusterMembership(Protocol):
     async def create_internal_topic(self, name: str) -> None:
         """Create the topic of a coordinator if it does not exist.  Raises Refusal, StoreError."""
 
-    async def create_on_first_use(self, names: Sequence[str]) -> None:
-        """Create topics that a client named and that do not exist.  Raises StoreError."""
+    async def create_on_first_use(
+        self, names: Sequence[str], sender: Context | None = None
+    ) -> None:
+        """Create topics that a client named and that do not exist.  Raises StoreError.
+
+        `sender` is the client, which has the right to create them; None: this broker.
+        """
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
         """Send CreateTopics to the controller, another broker.

@@ -66,11 +66,13 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.metadata.tokens import Tokens
     from kwire.cluster.stores.contract import ClusterStore
+    from kwire.cluster.stores.kraft.forwarding import Forwarding
     from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from kwire.codecs.messages.controlled_shutdown import ControlledShutdownResponse
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrResponse
     from kwire.codecs.primitives import Message
     from kwire.log import Log
+    from kwire.requests.context import Context
 
 log = logging.getLogger("kwire.cluster")
 
@@ -120,6 +122,8 @@ class ClusterMember:
         self._is_only_one = False
         """Whether no other broker is a member."""
         self._is_unregistered = False
+
+    forwarding: Forwarding | None = None
 
     @property
     def replication(self) -> ReplicaManager:
@@ -418,7 +422,9 @@ class ClusterMember:
         else:
             await self._ask_for_topics([name])
 
-    async def create_on_first_use(self, names: Sequence[str]) -> None:
+    async def create_on_first_use(
+        self, names: Sequence[str], sender: Context | None = None
+    ) -> None:
         """Create topics that a client named and that do not exist.  Raises StoreError."""
         if self.term is not None:
             await self.term.commit([on_first_use(self._node.settings, name) for name in names])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,12 @@ class Peer:
     def waiting(self) -> int:
         """Number of calls that have no answer yet."""
         return self._calls
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The versions that the other broker serves of each API key; empty while not connected."""
+        connection = self._live()
+        return {} if connection is None else connection.versions
 
     async def call(
         self, request: Request, *, version_max: int | None = None, timeout_ms: int | None = None

@@ -40,7 +40,7 @@ OF_ONE_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOG
 """Types of resources whose refused changes have no message, as in Apache Kafka 4.4."""
 
 
-def _denial(access: Access, operation: AclOperation, resource: Request) -> Errors | None:
+def denial_of(access: Access, operation: AclOperation, resource: Request) -> Errors | None:
     """Return the error and message if the sender lacks the right on `resource`, else None.
 
     A type of resource without a rule also gives None: the handler refuses it.
@@ -63,7 +63,7 @@ def _allowed_and_denied(
     """Split `resources` into those that the sender may access, and the others with their error."""
     allowed, denied = [], []
     for resource in resources:
-        denial = _denial(access, operation, resource)
+        denial = denial_of(access, operation, resource)
         if denial is None:
             allowed.append(resource)
         else:

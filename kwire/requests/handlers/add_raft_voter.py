@@ -36,6 +36,7 @@ ROUTE = Route(
     1,
     Right(AclOperation.ALTER, ResourceType.CLUSTER),
     about_quorum=True,
+    by_controller=True,
 )
 
 

@@ -42,7 +42,11 @@ from kwire.security.quotas.kinds import invalid
 log = logging.getLogger("kwire.quotas")
 
 ROUTE = Route(
-    ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, Right(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    0,
+    1,
+    Right(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
+    by_controller=True,
 )
 
 

@@ -37,15 +37,23 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from kwire.requests.config_requests import refuse_or_forward
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Request, Response
 from kwire.requests.guards.configs import by_resource
 from kwire.requests.route import Right, Route
+from kwire.requests.routes import Send
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 
 log = logging.getLogger("kwire.configs")
 
-ROUTE = Route(ApiKey.ALTER_CONFIGS, 0, 2, Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC))
+ROUTE = Route(
+    ApiKey.ALTER_CONFIGS,
+    0,
+    2,
+    Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC),
+    by_controller=True,
+)
 
 
 def handle(
@@ -63,6 +71,18 @@ def handle(
     return _commit(broker, changes, request.validate_only)
 
 
+async def forward(
+    broker: Broker, request: AlterConfigsRequest, context: Context, send: Send
+) -> AlterConfigsResponse:
+    """Return the response whose refusals are this broker's, or else the controllers'."""
+    changes = [_change(resource) for resource in request.resources]
+    refuse_repeated(changes)
+    await refuse_or_forward(
+        broker, request, list(zip(request.resources, changes, strict=True)), send
+    )
+    return _response(changes)
+
+
 async def _commit(
     broker: Broker, changes: list[ConfigChange], validate_only: bool
 ) -> AlterConfigsResponse:
@@ -77,9 +97,12 @@ async def _commit(
 
 def _change(resource: AlterConfigsResource) -> ConfigChange:
     """Return the change that replaces all configs of one resource."""
-    names = [config.name for config in resource.configs]
     return ConfigChange(
-        resource.resource_type, resource.resource_name, _replacement(resource.configs), names
+        resource.resource_type,
+        resource.resource_name,
+        _replacement(resource.configs),
+        [config.name for config in resource.configs],
+        [config.name for config in resource.configs if config.value is None],
     )
 
 

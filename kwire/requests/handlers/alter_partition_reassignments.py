@@ -33,7 +33,11 @@ from kwire.requests.route import Right, Route
 log = logging.getLogger("kwire.controller")
 
 ROUTE = Route(
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, Right(AclOperation.ALTER, ResourceType.CLUSTER)
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    0,
+    1,
+    Right(AclOperation.ALTER, ResourceType.CLUSTER),
+    by_controller=True,
 )
 
 

@@ -34,7 +34,11 @@ from kwire.requests.route import Right, Route
 log = logging.getLogger("kwire.users")
 
 ROUTE = Route(
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, Right(AclOperation.ALTER, ResourceType.CLUSTER)
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    0,
+    0,
+    Right(AclOperation.ALTER, ResourceType.CLUSTER),
+    by_controller=True,
 )
 
 

@@ -5,6 +5,9 @@ Behaviour
 - It lists GetTelemetrySubscriptions and PushTelemetry while a client metrics subscription exists;
   Apache Kafka lists them if it has a plug-in for them.  Every librdkafka client that sees them
   sends them at once, and says so on its standard error.
+- Beside controllers of Apache Kafka (KRaft) it lists no requests between brokers and controllers,
+  and a request for the controllers with the versions that both they and the broker know.  Until
+  the first such request it does not know theirs, as Apache Kafka's broker.
 - On ZooKeeper it does not list the requests about a quorum of controllers, as Apache Kafka 3.9.
 - A request of an unknown version gets a response: the v0 body with UNSUPPORTED_VERSION and the
   range of ApiVersions only, so that any client can use a lower version.
@@ -15,7 +18,8 @@ Behaviour
   The answer is REBOOTSTRAP_REQUIRED and an empty list if this is another cluster or broker,
   INVALID_REQUEST if only one of the two is named.
 - The finalized features have an epoch.  Clients believe the highest epoch that they have seen, and
-  none below 0.  On ZooKeeper it is the version of /feature, as in Apache Kafka 3.9.
+  none below 0.  On ZooKeeper it is the version of /feature, as in Apache Kafka 3.9; with
+  controllers of Apache Kafka it is the offset of the newest metadata record.
 
 Version notes: v3 is flexible and has features (KIP-584); from v4 it lists features that may have
 level 0 as supported (KAFKA-17011: older clients would fail on them); v5 has the client's cluster id
@@ -25,6 +29,7 @@ and node id.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from kwire.broker.broker import Broker
@@ -45,6 +50,7 @@ from kwire.requests.routes import CLUSTER_ROUTES, ROUTES
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
 NAMES_BROKER_SINCE = 5
+_BY_CONTROLLER = frozenset(int(route.api_key) for route in ROUTES if route.by_controller)
 NO_NODE = -1
 """The node id of a request that does not name the broker."""
 
@@ -78,11 +84,14 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
     INVALID_REQUEST if the software's name or version has characters that Kafka does not allow.
     """
     on_zookeeper = broker.config.zookeeper_connect is not None
+    forwarding = broker.membership.forwarding
     advertised = advertised_versions(
-        in_cluster=broker.membership.replication is not None,
+        in_cluster=broker.membership.replication is not None and forwarding is None,
         with_telemetry=broker.configs.asks_for_metrics and not on_zookeeper,
         on_zookeeper=on_zookeeper,
     )
+    if forwarding is not None:
+        advertised = _shared_with(forwarding.versions, advertised)
     if context.api_version < FEATURES_SINCE:
         return ApiVersionsResponse(api_keys=advertised)
     names = (request.client_software_name, request.client_software_version)
@@ -102,11 +111,33 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
             for name, (low, high) in SUPPORTED.items()
             if low > 0 or context.api_version >= LEVEL_0_SINCE
         ],
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=(
+            features.epoch if forwarding is None else broker.image.version - 1
+        ),
         finalized_features=[
             FinalizedFeatureKey(name, level, level) for name, level in features.in_force.items()
         ],
     )
+
+
+def _shared_with(
+    controllers: Mapping[int, tuple[int, int]], advertised: list[ApiVersion]
+) -> list[ApiVersion]:
+    """Return what is advertised, with only those versions of forwarded requests that they know.
+
+    `controllers` are their versions, empty if these are not known.
+    """
+    if not controllers:
+        return advertised
+    shared = []
+    for each in advertised:
+        low, high = each.min_version, each.max_version
+        if each.api_key in _BY_CONTROLLER:
+            theirs = controllers.get(each.api_key, (0, -1))
+            low, high = max(low, theirs[0]), min(high, theirs[1])
+        if low <= high:
+            shared.append(ApiVersion(each.api_key, low, high))
+    return shared
 
 
 def _error_of_destination(broker: Broker, request: ApiVersionsRequest) -> ErrorCode:

@@ -42,7 +42,9 @@ from kwire.security.authority import Authority
 
 log = logging.getLogger("kwire.acls")
 
-ROUTE = Route(ApiKey.CREATE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER))
+ROUTE = Route(
+    ApiKey.CREATE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER), by_controller=True
+)
 
 
 def handle(

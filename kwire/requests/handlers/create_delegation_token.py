@@ -35,6 +35,7 @@ from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response
 from kwire.requests.route import Right, Route
+from kwire.requests.routes import Handled, Send
 from kwire.requests.token_requests import (
     creation,
     lifetimes_of,
@@ -49,7 +50,11 @@ log = logging.getLogger("kwire.tokens")
 _USER = "User"
 
 ROUTE = Route(
-    ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, Right(AclOperation.CREATE_TOKENS, ResourceType.USER)
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    1,
+    3,
+    Right(AclOperation.CREATE_TOKENS, ResourceType.USER),
+    by_controller=True,
 )
 
 
@@ -75,6 +80,21 @@ def handle(
         broker.now_ms(),
     )
     return _create(broker, broker.tokens, new_token, context)
+
+
+def forward(
+    broker: Broker, request: CreateDelegationTokenRequest, context: Context, send: Send
+) -> Handled:
+    """Return the controllers' response, if the sender may create the token at all.
+
+    The broker checks this itself: only it knows how the sender has authenticated.
+    """
+    if not may_ask(broker.config, context):
+        owner = owner_of(request, context)
+        return refused_creation(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, context)
+    if broker.authorizer is None:
+        return send(request)
+    return guard(Access(broker, broker.authorizer, context), request, send)
 
 
 async def _create(

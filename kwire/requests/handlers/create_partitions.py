@@ -45,7 +45,13 @@ log = logging.getLogger("kwire.topics")
 STRICT_SINCE = 3
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
-ROUTE = Route(ApiKey.CREATE_PARTITIONS, 0, 3, Right(AclOperation.ALTER, ResourceType.TOPIC))
+ROUTE = Route(
+    ApiKey.CREATE_PARTITIONS,
+    0,
+    3,
+    Right(AclOperation.ALTER, ResourceType.TOPIC),
+    by_controller=True,
+)
 
 
 def handle(

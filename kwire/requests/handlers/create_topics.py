@@ -55,7 +55,9 @@ log = logging.getLogger("kwire.topics")
 STRICT_SINCE = 6
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
-ROUTE = Route(ApiKey.CREATE_TOPICS, 2, 7, Right(AclOperation.CREATE, ResourceType.TOPIC))
+ROUTE = Route(
+    ApiKey.CREATE_TOPICS, 2, 7, Right(AclOperation.CREATE, ResourceType.TOPIC), by_controller=True
+)
 
 
 def handle(

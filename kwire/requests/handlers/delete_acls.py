@@ -33,7 +33,9 @@ from kwire.security.acls import NO_AUTHORIZER, AclEntryFilter, AclRemoval, requi
 
 log = logging.getLogger("kwire.acls")
 
-ROUTE = Route(ApiKey.DELETE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER))
+ROUTE = Route(
+    ApiKey.DELETE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER), by_controller=True
+)
 
 
 def handle(

@@ -45,7 +45,9 @@ _FIRST_WITH_DELETION_DISABLED = 3
 STRICT_SINCE = 5
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
-ROUTE = Route(ApiKey.DELETE_TOPICS, 1, 6, Right(AclOperation.DELETE, ResourceType.TOPIC))
+ROUTE = Route(
+    ApiKey.DELETE_TOPICS, 1, 6, Right(AclOperation.DELETE, ResourceType.TOPIC), by_controller=True
+)
 
 
 def handle(

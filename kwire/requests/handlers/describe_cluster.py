@@ -61,7 +61,7 @@ def handle(
     with_operations = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.controller_seen,
         brokers=[
             DescribeClusterBroker(each.id, endpoint.host, endpoint.port, each.rack, is_fenced)
             for each, is_fenced in listed

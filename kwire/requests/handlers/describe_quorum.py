@@ -55,6 +55,7 @@ ROUTE = Route(
     2,
     Right(AclOperation.DESCRIBE, ResourceType.CLUSTER),
     about_quorum=True,
+    by_controller=True,
 )
 
 

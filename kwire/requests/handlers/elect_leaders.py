@@ -37,7 +37,9 @@ log = logging.getLogger("kwire.controller")
 Place = tuple[str, int]
 PREFERRED = 0
 
-ROUTE = Route(ApiKey.ELECT_LEADERS, 0, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER))
+ROUTE = Route(
+    ApiKey.ELECT_LEADERS, 0, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER), by_controller=True
+)
 
 
 async def handle(

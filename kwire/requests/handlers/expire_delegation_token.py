@@ -25,9 +25,10 @@ from kwire.codecs.messages.expire_delegation_token import (
 )
 from kwire.requests.context import Context
 from kwire.requests.route import NOTHING, Route
+from kwire.requests.routes import Handled, Send
 from kwire.requests.token_requests import ERROR_TIMESTAMP_MS, may_ask, new_expiry
 
-ROUTE = Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, NOTHING)
+ROUTE = Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, NOTHING, by_controller=True)
 
 
 def handle(
@@ -43,6 +44,20 @@ def handle(
     token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
     decision = TokenExpiry(token_id, context.principal, request.expiry_time_period_ms, now_ms)
     return _expire(broker, decision)
+
+
+def forward(
+    broker: Broker, request: ExpireDelegationTokenRequest, context: Context, send: Send
+) -> Handled:
+    """Return the controllers' response, unless the sender has no part in tokens.
+
+    The broker checks this itself: only it knows how the sender has authenticated.
+    """
+    if may_ask(broker.config, context):
+        return send(request)
+    return ExpireDelegationTokenResponse(
+        ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
+    )
 
 
 async def _expire(broker: Broker, decision: TokenExpiry) -> ExpireDelegationTokenResponse:

@@ -23,8 +23,13 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.config_changes import ConfigChange, config_decisions, refuse_repeated
-from kwire.cluster.decisions.config_edits import ConfigEdit, edited_by
+from kwire.cluster.decisions.config_changes import (
+    ConfigChange,
+    config_decisions,
+    refuse_repeated,
+    refuse_unclear,
+)
+from kwire.cluster.decisions.config_edits import ConfigEdit, edited_by, names_without_value
 from kwire.cluster.decisions.logger_levels import levels
 from kwire.cluster.membership.committing import commit_configs
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
@@ -38,10 +43,12 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kwire.requests.config_requests import refuse_or_forward
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Request, Response
-from kwire.requests.guards.configs import by_resource
+from kwire.requests.guards.configs import by_resource, denial_of
 from kwire.requests.route import Right, Route
+from kwire.requests.routes import Send
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 from kwire.settings import ConfigResourceType
 from kwire.settings.entries import logger_names, logger_of
@@ -49,7 +56,11 @@ from kwire.settings.entries import logger_names, logger_of
 log = logging.getLogger("kwire.configs")
 
 ROUTE = Route(
-    ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC)
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    0,
+    1,
+    Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC),
+    by_controller=True,
 )
 
 
@@ -62,16 +73,7 @@ def handle(
     changes.
     """
     edits = [_edits(resource) for resource in request.resources]
-    changes = [
-        ConfigChange(
-            resource.resource_type,
-            resource.resource_name,
-            edited_by(resource.resource_type, resource_edits),
-            [edit.name for edit in resource_edits],
-        )
-        for resource, resource_edits in zip(request.resources, edits, strict=True)
-    ]
-    refuse_repeated(changes)
+    changes = _changes(request, edits)
     stored = []
     for change, resource_edits in zip(changes, edits, strict=True):
         if change.resource_type != ConfigResourceType.BROKER_LOGGER:
@@ -82,6 +84,60 @@ def handle(
         decide_all(broker.image, config_decisions(broker.settings, stored))
         return _response(changes)
     return _commit(broker, stored, changes, request.validate_only)
+
+
+def _changes(
+    request: IncrementalAlterConfigsRequest, edits: Sequence[Sequence[ConfigEdit]]
+) -> list[ConfigChange]:
+    """Return the change of each resource; those that stand twice are refused."""
+    changes = [
+        ConfigChange(
+            resource.resource_type,
+            resource.resource_name,
+            edited_by(resource.resource_type, resource_edits),
+            [edit.name for edit in resource_edits],
+            names_without_value(resource_edits),
+        )
+        for resource, resource_edits in zip(request.resources, edits, strict=True)
+    ]
+    refuse_repeated(changes)
+    return changes
+
+
+async def forward(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: Context, send: Send
+) -> IncrementalAlterConfigsResponse:
+    """Return the response whose refusals are this broker's, or else the controllers'.
+
+    The broker changes its own loggers, and checks the right to do so, itself.
+    """
+    edits = [_edits(resource) for resource in request.resources]
+    changes = _changes(request, edits)
+    stored = []
+    for resource, change, resource_edits in zip(request.resources, changes, edits, strict=True):
+        if change.resource_type != ConfigResourceType.BROKER_LOGGER:
+            stored.append((resource, change))
+        elif change.refusal is None:
+            change.refusal = _logger_denial(broker, resource, change, context)
+            if change.refusal is None:
+                _change_loggers(broker, change, resource_edits, request.validate_only)
+    await refuse_or_forward(broker, request, stored, send)
+    return _response(changes)
+
+
+def _logger_denial(
+    broker: Broker, resource: AlterConfigsResource, change: ConfigChange, context: Context
+) -> Refusal | None:
+    """Return why the sender may not change this broker's loggers; None if it may."""
+    try:
+        refuse_unclear(change.named, change.nulls)
+    except Refusal as refusal:
+        return refusal
+    if broker.authorizer is None:
+        return None
+    access = Access(broker, broker.authorizer, context)
+    denial = denial_of(access, AclOperation.ALTER_CONFIGS, resource)
+    return None if denial is None else Refusal(*denial)
 
 
 async def _commit(

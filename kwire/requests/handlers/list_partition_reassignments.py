@@ -28,7 +28,11 @@ from kwire.requests.route import Right, Route
 log = logging.getLogger("kwire.controller")
 
 ROUTE = Route(
-    ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    0,
+    0,
+    Right(AclOperation.DESCRIBE, ResourceType.CLUSTER),
+    by_controller=True,
 )
 
 

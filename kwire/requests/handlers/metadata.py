@@ -125,7 +125,7 @@ def _answer(
     if requested is None or (version == 0 and not requested):
         # The view keeps encoded topics; only those that it does not have yet cost time.
         if len(view.names()) - view.response_count > TOPICS_AT_ONCE:
-            return _all_in_turns(view, request)
+            return _all_in_turns(broker, view, request)
         topics = _existing(view, view.names())
     elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in requested):
         error = _misuse_of_ids(requested, version)
@@ -135,7 +135,7 @@ def _answer(
     else:
         names = [topic.name for topic in requested if topic.name is not None]
         topics, missing = _by_name(view, names, _hidden(context))
-    response = _response(view, topics, request)
+    response = _response(view, topics, request, broker.controller_seen)
     if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         return _creating(broker, missing, response, context)
     return response
@@ -159,17 +159,22 @@ def _hide(context: Context, names: list[str]) -> None:
         hidden.setdefault(name, until)
 
 
-async def _all_in_turns(view: MetadataView, request: MetadataRequest) -> MetadataResponse:
+async def _all_in_turns(
+    broker: Broker, view: MetadataView, request: MetadataRequest
+) -> MetadataResponse:
     """The response with all topics; other tasks run while the view encodes new ones."""
     names = list(view.names())  # a copy: the view's names change while other tasks run
     for start in range(0, len(names), TOPICS_AT_ONCE):
         _existing(view, names[start : start + TOPICS_AT_ONCE])
         await trio.lowlevel.checkpoint()
-    return _response(view, _existing(view, view.names()), request)
+    return _response(view, _existing(view, view.names()), request, broker.controller_seen)
 
 
 def _response(
-    view: MetadataView, topics: list[MetadataResponseTopic], request: MetadataRequest
+    view: MetadataView,
+    topics: list[MetadataResponseTopic],
+    request: MetadataRequest,
+    controller_id: int,
 ) -> MetadataResponse:
     """Return the response with `topics`; it has all operations if the request asks for them.
 
@@ -187,7 +192,7 @@ def _response(
     return MetadataResponse(
         brokers=view.brokers,
         cluster_id=view.image.cluster_id,
-        controller_id=view.image.controller_id,
+        controller_id=controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_ASKED,
     )
@@ -198,7 +203,7 @@ async def _creating(
 ) -> MetadataResponse:
     """`response` once the topics are created, so that the client's next request finds them."""
     try:
-        await broker.membership.create_on_first_use(names)
+        await broker.membership.create_on_first_use(names, context)
     except StoreError as problem:
         log.error(
             "Cannot create topics on first use: %s. Clients will request them again.", problem

@@ -25,9 +25,10 @@ from kwire.codecs.messages.renew_delegation_token import (
 )
 from kwire.requests.context import Context
 from kwire.requests.route import NOTHING, Route
+from kwire.requests.routes import Handled, Send
 from kwire.requests.token_requests import ERROR_TIMESTAMP_MS, lifetimes_of, may_ask, new_expiry
 
-ROUTE = Route(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, NOTHING)
+ROUTE = Route(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, NOTHING, by_controller=True)
 
 
 def handle(
@@ -45,6 +46,20 @@ def handle(
         token_id, context.principal, request.renew_period_ms, lifetimes_of(broker.config), now_ms
     )
     return _renew(broker, decision)
+
+
+def forward(
+    broker: Broker, request: RenewDelegationTokenRequest, context: Context, send: Send
+) -> Handled:
+    """Return the controllers' response, unless the sender has no part in tokens.
+
+    The broker checks this itself: only it knows how the sender has authenticated.
+    """
+    if may_ask(broker.config, context):
+        return send(request)
+    return RenewDelegationTokenResponse(
+        ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
+    )
 
 
 async def _renew(broker: Broker, decision: TokenRenewal) -> RenewDelegationTokenResponse:

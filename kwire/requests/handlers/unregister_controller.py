@@ -30,6 +30,7 @@ ROUTE = Route(
     0,
     Right(AclOperation.ALTER, ResourceType.CLUSTER),
     about_quorum=True,
+    by_controller=True,
 )
 
 

@@ -41,7 +41,13 @@ log = logging.getLogger("kwire.controller")
 
 RESULTS_UNTIL = 1
 
-ROUTE = Route(ApiKey.UPDATE_FEATURES, 0, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER))
+ROUTE = Route(
+    ApiKey.UPDATE_FEATURES,
+    0,
+    2,
+    Right(AclOperation.ALTER, ResourceType.CLUSTER),
+    by_controller=True,
+)
 
 
 async def handle(

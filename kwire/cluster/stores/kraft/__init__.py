@@ -22,5 +22,9 @@ It registers with the controllers, and tells them that it lives:
     assigning.py           tells the controllers in which directory each replica is
     producer_id_blocks.py  blocks of producer ids
 
+It sends requests of its clients on to them:
+
+    forwarding.py          a request in an Envelope, and the answer out of one
+
 The first six and lifecycle.py are pure.  Only a broker that has controllers imports this package.
 """

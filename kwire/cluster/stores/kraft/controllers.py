@@ -8,7 +8,7 @@ register, to send heartbeats and to forward requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -122,6 +122,17 @@ class ControllerChannel:
     def leader_id(self) -> int:
         """The node id of the leading controller; -1 if none is known."""
         return self._news.leader.id
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The versions of each API key that the leader serves; empty while there is no connection.
+
+        The first call connects.
+        """
+        leader = self._news.leader
+        if leader.address is None:
+            return {}
+        return self._peers.peer(leader.address, self._client_id, self._request_timeout_ms).versions
 
     async def call(self, request: Request, timeout_ms: float) -> Any:  # noqa: ANN401 - the request's
         """Send `request` to the leader until one answers; return the answer.

@@ -9,8 +9,13 @@ import pytest
 import trio
 
 from kwire.cluster.peers.error import PeerError
-from kwire.cluster.stores.kraft.controllers import ControllerPeers
-from kwire.cluster.stores.kraft.observing import Address
+from kwire.cluster.stores.kraft.controllers import (
+    ControllerChannel,
+    ControllerPeers,
+    LeaderNews,
+)
+from kwire.cluster.stores.kraft.observing import Address, Leader
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.metadata import MetadataRequest
 from kwire.settings import ConfigError, load
 from tests.cluster.peers.test_peer_tls import settings
@@ -89,3 +94,20 @@ def test_each_kind_of_work_has_a_connection_of_its_own() -> None:
         assert found.peer(address, "1", TIMEOUT_MS) is not fetching
         heartbeats = found.peer(address, "1", TIMEOUT_MS, "heartbeats")
         assert found.peer(address, "1", TIMEOUT_MS, "forwarding") is not heartbeats
+
+
+async def test_versions_of_the_leader_are_known_while_there_is_a_connection(
+    tmp_path: Path,
+) -> None:
+    with trio.fail_after(PATIENCE_S):
+        async with running_broker(tmp_path) as broker:
+            with closing(peers("PLAINTEXT")) as found:
+                news = LeaderNews()
+                channel = ControllerChannel(found, news, "1", TIMEOUT_MS)
+                assert channel.versions == {}
+                news.set(Leader(100, 1, Address("127.0.0.1", port_of(broker))))
+                assert channel.versions == {}
+                await channel.call(MetadataRequest(topics=[]), TIMEOUT_MS)
+                assert channel.versions[ApiKey.CREATE_TOPICS] == (2, 7)
+                found.close()
+                assert channel.versions == {}
