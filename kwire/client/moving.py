@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import ClientError
+from kwire.client.inspection.survey import Sizes, all_topics, from_each, partitions_of, sizes_on
 from kwire.client.reassignments import list_reassignments
 from kwire.client.spreading import ReplicaMove
-from kwire.client.survey import Sizes, all_topics, from_each, partitions_of, sizes_on
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, int]]
 """Sizes of replicas in bytes by broker and partition, for brokers that respond."""

@@ -14,9 +14,9 @@ import pytest
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import ConfigAlteration, ConfigResource, ConfigResourceKind, alter_configs
 from kwire.client.connection import BrokerConnection
+from kwire.client.inspection.survey import own_end_offsets
 from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
-from kwire.client.survey import own_end_offsets
 from kwire.client.topics import create_topic, delete_topic
 from kwire.testing import free_port
 from tests.cli.conftest import OneBroker, await_known

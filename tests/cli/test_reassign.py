@@ -17,6 +17,7 @@ import pytest
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import topic_settings
+from kwire.client.inspection.survey import partitions_of
 from kwire.client.moving import Progress, await_moves, bytes_to_copy, copied_bytes
 from kwire.client.producer import Producer
 from kwire.client.reassignments import (
@@ -26,7 +27,6 @@ from kwire.client.reassignments import (
     read_plan,
 )
 from kwire.client.spreading import ReplicaMove
-from kwire.client.survey import partitions_of
 from kwire.client.throttles import FOLLOWERS, LEADERS, OF_TOPIC, find_throttles, lists_of
 from kwire.client.topics import create_topic, delete_topic
 from tests.cli.conftest import OneBroker, await_known

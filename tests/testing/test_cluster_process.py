@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kwire.client.cluster import Cluster
-from kwire.client.survey import partitions_of
+from kwire.client.inspection.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, ClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import _parse_metadata, cluster_view

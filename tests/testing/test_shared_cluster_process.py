@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kwire.client.cluster import Cluster
+from kwire.client.inspection.survey import partitions_of
 from kwire.client.producer import Producer
-from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, SharedClusterProcess
 from kwire.testing.cluster import ClusterView, cluster_view

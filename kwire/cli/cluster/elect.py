@@ -90,7 +90,7 @@ def _wanting(
 
     Their leader is not the preferred one or, for an unclean election, they have no leader.
     """
-    from kwire.client.survey import all_topics, partitions_of
+    from kwire.client.inspection.survey import all_topics, partitions_of
 
     return [
         (place, state.leader_id if state.leader_id >= 0 else None)
@@ -102,7 +102,7 @@ def _wanting(
 
 def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
     """Return the leader of each partition; -1 for a partition without a leader."""
-    from kwire.client.survey import all_topics, partitions_of
+    from kwire.client.inspection.survey import all_topics, partitions_of
 
     states = partitions_of(all_topics(cluster))
     return {place: state.leader_id for place, state in states.items()}

@@ -128,7 +128,7 @@ def command(
 
 def _states(cluster: Cluster, topics: tuple[str, ...]) -> States:
     """The partitions of these topics, or of all.  Raises BrokerRefused for an unknown topic."""
-    from kwire.client.survey import all_topics, partitions_of
+    from kwire.client.inspection.survey import all_topics, partitions_of
 
     if topics:
         return partitions_of([cluster.topic(name) for name in topics])
@@ -311,8 +311,8 @@ def _cancel_all(cluster: Cluster, wanted: dict[TopicPartition, None]) -> None:
 def _finish(cluster: Cluster) -> None:
     """Removes the replication throttles that a move left behind.  Exits with a failure as long as
     reassignments are in progress, since these need the throttles."""
+    from kwire.client.inspection.survey import all_topics
     from kwire.client.reassignments import list_reassignments
-    from kwire.client.survey import all_topics
     from kwire.client.throttles import find_throttles, take_off
 
     if under_way := list_reassignments(cluster):

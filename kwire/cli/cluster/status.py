@@ -25,7 +25,8 @@ from kwire.cli.values import partitions_text
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition
-    from kwire.client.health import BrokerHealth, ClusterHealth
+    from kwire.client.inspection.health import BrokerHealth, ClusterHealth
+    from kwire.client.inspection.quorum import ControllerQuorum, QuorumMember
     from kwire.client.reassignments import Reassignment
 
 PATIENCE_S = 5.0
@@ -56,13 +57,16 @@ def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> No
     is the broker, and that another broker leads: kwire cluster elect changes that.  LAG is the
     number of records by which all replicas on the broker are behind their leaders.
 
+    In a cluster with controllers of its own the quorum is shown, too: its leader and epoch, and how
+    far the other controllers (voters) and the brokers (observers) are behind the leader.
+
     Exits with 1 if a broker is absent, does not answer, has lost a log directory or has a full
-    disk, if there is no controller, or if a partition is offline, under min.insync.replicas or
-    under-replicated.  It also warns about disks that are nearly full.
+    disk, if there is no controller or one does not follow the quorum, or if a partition is offline,
+    under min.insync.replicas or under-replicated.  It also warns about disks that are nearly full.
     With --json and --watch each view is one line.
     """
-    from kwire.client.health import health_of
-    from kwire.client.survey import survey
+    from kwire.client.inspection.health import health_of
+    from kwire.client.inspection.survey import survey
 
     if watch:
         _watched(cluster, interval, as_json)
@@ -78,8 +82,8 @@ def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> No
 def _watched(cluster: Cluster, interval_s: float, as_json: bool) -> None:
     """Shows the health every `interval_s` seconds until Ctrl-C, also after a failed request."""
     from kwire.client.errors import ClientError
-    from kwire.client.health import health_of
-    from kwire.client.survey import survey
+    from kwire.client.inspection.health import health_of
+    from kwire.client.inspection.survey import survey
 
     while True:
         try:
@@ -110,6 +114,7 @@ def show(health: ClusterHealth) -> None:
         "size", "trouble",
     ]  # fmt: skip
     print_table(columns, [_row(each, health) for each in health.brokers])
+    _show_quorum(health)
     for places, what in (
         (health.offline, "offline, without a leader"),
         (health.under_min_isr, "under min.insync.replicas, where acks=all is refused"),
@@ -146,6 +151,38 @@ def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
         broker.lag_records,
         None if broker.size_bytes is None else bytes_text(broker.size_bytes),
         "; ".join(trouble),
+    )
+
+
+def _show_quorum(health: ClusterHealth) -> None:
+    """Prints the quorum, unless its one voter is a broker of the table above, which says as much.
+
+    One voter is all that a single node has, and a cluster of `kwire serve --brokers`.
+    """
+    quorum = health.quorum
+    if quorum is None:
+        return
+    brokers = {each.broker for each in health.brokers if each.address}
+    if len(quorum.voters) == 1 and quorum.leader_id in brokers:
+        return
+    click.echo(f"quorum: led by {quorum.leader_id} in epoch {quorum.leader_epoch}")
+    columns = ["member", "role", "address", "end offset", "records behind", "seconds behind"]
+    print_table(columns, [_member_row(each, quorum.leader_id) for each in quorum.members])
+
+
+def _member_row(member: QuorumMember, leader_id: int) -> tuple[Cell, ...]:
+    """Return the row of a voter or an observer in the table of the quorum."""
+    role = "observer"
+    if member.is_voter:
+        role = "leader" if member.member_id == leader_id else "voter"
+    seconds = member.seconds_behind
+    return (
+        member.member_id,
+        role,
+        member.address,
+        member.end_offset,
+        member.records_behind,
+        None if seconds is None else f"{seconds:.1f}",
     )
 
 
@@ -210,6 +247,7 @@ def as_object(health: ClusterHealth) -> dict[str, Any]:
         "ailments": health.ailments,
         "warnings": health.warnings,
         "controller": health.controller_id if health.controller_id >= 0 else None,
+        "quorum": None if health.quorum is None else _quorum_object(health.quorum),
         "topics": health.topics,
         "partitions": health.partitions,
         "features": health.features,
@@ -249,6 +287,27 @@ def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
         ],
         "trouble": broker.trouble,
     }  # fmt: skip
+
+
+def _quorum_object(quorum: ControllerQuorum) -> dict[str, Any]:
+    """Return the quorum as a JSON object."""
+    return {
+        "leader": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": [_member_object(each) for each in quorum.voters],
+        "observers": [_member_object(each) for each in quorum.observers],
+    }
+
+
+def _member_object(member: QuorumMember) -> dict[str, Any]:
+    return {
+        "id": member.member_id,
+        "address": member.address,
+        "end_offset": member.end_offset,
+        "records_behind": member.records_behind,
+        "seconds_behind": member.seconds_behind,
+    }
 
 
 def _reassignment_object(each: Reassignment) -> dict[str, Any]:

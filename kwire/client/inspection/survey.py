@@ -15,6 +15,7 @@ from kwire.client.cluster import Cluster, ClusterNode, TopicPartition
 from kwire.client.configs import topic_settings
 from kwire.client.connection import BrokerConnection
 from kwire.client.errors import ClientError, RequestTimedOut, UnsupportedRequest, check
+from kwire.client.inspection.quorum import ControllerQuorum, quorum_of
 from kwire.client.offsets import LATEST
 from kwire.client.reassignments import Reassignment, reassignments_of
 from kwire.codecs.errors import ErrorCode
@@ -56,6 +57,9 @@ class BrokerReport:
     reassignments: list[Reassignment] | None = None
     features: dict[str, int] = field(default_factory=dict)
     """The levels of the finalized features."""
+    quorum: ControllerQuorum | ClientError | None = None
+    """The quorum of controllers as the broker describes it, or why it could not; None if the
+    cluster has none."""
     trouble: ClientError | None = None
 
 
@@ -82,6 +86,17 @@ class Survey:
         """The finalized features that the controller reported, or none."""
         report = self.reports.get(self.controller_id)
         return {} if report is None else report.features
+
+    @property
+    def quorum(self) -> ControllerQuorum | ClientError | None:
+        """The newest description of the quorum; an error if brokers failed to get it from the
+        controllers, and None if the cluster has no quorum."""
+        found = [each.quorum for each in self.reports.values() if each.quorum is not None]
+        described = [each for each in found if isinstance(each, ControllerQuorum)]
+        newest = max(
+            described, key=lambda each: (each.leader_epoch, each.high_watermark), default=None
+        )
+        return newest or next(iter(found), None)
 
 
 def from_each(
@@ -168,13 +183,23 @@ def _report_of(
     try:
         report.sizes = sizes_on(connection)
         report.end_offsets = own_end_offsets(connection, replicated)
-        if is_controller:
+        report.quorum = _quorum_by(connection)
+        # A broker that cannot reach the controllers does not get this from them, either.
+        if is_controller and not isinstance(report.quorum, ClientError):
             report.reassignments = reassignments_of(connection)
     except UnsupportedRequest:
         return report
     except ClientError as error:
         report.trouble = error
     return report
+
+
+def _quorum_by(connection: BrokerConnection) -> ControllerQuorum | ClientError | None:
+    """The quorum as one broker describes it, or the error: that is no trouble of the broker."""
+    try:
+        return quorum_of(connection)
+    except ClientError as error:
+        return error
 
 
 def sizes_on(connection: BrokerConnection) -> Sizes:

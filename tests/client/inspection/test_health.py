@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kwire.client.cluster import ClusterNode, TopicPartition
-from kwire.client.errors import RequestTimedOut
-from kwire.client.health import ClusterHealth, health_of
+from kwire.client.errors import ClientError, RequestTimedOut
+from kwire.client.inspection.health import ClusterHealth, health_of
+from kwire.client.inspection.quorum import ControllerQuorum, QuorumMember
+from kwire.client.inspection.survey import BrokerReport, Sizes, Survey
 from kwire.client.reassignments import Reassignment
-from kwire.client.survey import BrokerReport, Sizes, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
 from kwire.codecs.volumes import FULL_BELOW_BYTES, Fullness, Volume, fullness
 
@@ -54,6 +55,48 @@ def test_features_are_those_that_the_controller_reports() -> None:
     places = {T0: partition(1, [1, 2], [1, 2])}
     assert surveyed(places, reports=reports, nodes=(1, 2), controller_id=2).features == {"f": 2}
     assert surveyed(places, reports=reports, nodes=(1, 2), controller_id=-1).features == {}
+
+
+def quorum(*, epoch: int = 1, leader: int = 101, silent: tuple[int, ...] = ()) -> ControllerQuorum:
+    """Of three controllers."""
+    voters = [
+        QuorumMember(each, True, 9, 0, None if each in silent else 0.0) for each in (101, 102, 103)
+    ]
+    return ControllerQuorum(leader, epoch, 9, voters)
+
+
+def with_quorum(*found: ControllerQuorum | ClientError | None) -> ClusterHealth:
+    """The health of a cluster, of which each broker describes the quorum in its way."""
+    reports = {number: BrokerReport(quorum=each) for number, each in enumerate(found, 1)}
+    return surveyed({}, reports=reports, nodes=tuple(reports), controller_id=2)
+
+
+def test_controller_is_the_leader_of_the_quorum_which_is_no_broker() -> None:
+    health = with_quorum(quorum(), quorum(epoch=2, leader=102), None)
+    assert health.quorum == quorum(epoch=2, leader=102)
+    assert (health.controller_id, health.ailments) == (102, [])
+
+
+def test_controller_of_a_cluster_without_a_quorum_is_a_broker() -> None:
+    health = with_quorum(None, None)
+    assert (health.quorum, health.controller_id, health.ailments) == (None, 2, [])
+
+
+def test_one_broker_that_reaches_the_controllers_suffices() -> None:
+    health = with_quorum(RequestTimedOut("h:1 did not respond in 5 s"), quorum())
+    assert (health.quorum, health.quorum_trouble) == (quorum(), None)
+
+
+def test_controllers_that_no_broker_reaches_are_an_ailment() -> None:
+    trouble = RequestTimedOut("h:1 did not respond in 5 s")
+    health = with_quorum(trouble, trouble)
+    assert health.ailments == ["the quorum of controllers: h:1 did not respond in 5 s"]
+    assert health.quorum is None
+
+
+def test_controller_that_does_not_follow_the_leader_is_an_ailment() -> None:
+    health = with_quorum(quorum(silent=(103,)))
+    assert health.ailments == ["controller 103 does not follow the quorum's leader"]
 
 
 def test_absent_broker_with_replicas_is_an_ailment() -> None:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kwire.client.cluster import ClusterNode, TopicPartition
+from kwire.client.errors import ClientError
+from kwire.client.inspection.quorum import ControllerQuorum
+from kwire.client.inspection.survey import BrokerReport, Survey
 from kwire.client.reassignments import Reassignment
-from kwire.client.survey import BrokerReport, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
 from kwire.codecs.volumes import Fullness, Volume
 
@@ -69,6 +71,7 @@ class ClusterHealth:
 
     cluster_id: str | None
     controller_id: int
+    """The leader of the quorum if there is one, which need not be a broker."""
     topics: int
     partitions: int
     brokers: list[BrokerHealth]
@@ -82,6 +85,9 @@ class ClusterHealth:
     lags: list[Lag]
     features: dict[str, int] = field(default_factory=dict)
     """The levels of the features that are in force."""
+    quorum: ControllerQuorum | None = None
+    quorum_trouble: str | None = None
+    """Why the brokers could not describe the quorum, if they tried."""
 
     @property
     def warnings(self) -> list[str]:
@@ -100,6 +106,12 @@ class ClusterHealth:
         little behind are no problems.
         """
         found = [] if self.controller_id != NOBODY else ["no controller"]
+        if self.quorum_trouble:
+            found.append(f"the quorum of controllers: {self.quorum_trouble}")
+        found += [
+            f"controller {voter.member_id} does not follow the quorum's leader"
+            for voter in (self.quorum.silent_voters if self.quorum else ())
+        ]
         for each in self.brokers:
             if each.address is None:
                 found.append(f"broker {each.broker} is absent")
@@ -124,9 +136,10 @@ def health_of(survey: Survey) -> ClusterHealth:
     states = survey.partitions
     moving = {each.partition: each for each in survey.reassignments or ()}
     lags = _lags(survey)
+    quorum = survey.quorum
     return ClusterHealth(
         survey.cluster_id,
-        survey.controller_id if survey.controller_id in survey.nodes else NOBODY,
+        _controller_id(survey),
         topics=len({place.topic for place in states}),
         partitions=len(states),
         brokers=_brokers(survey, lags),
@@ -145,7 +158,20 @@ def health_of(survey: Survey) -> ClusterHealth:
         reassignments=survey.reassignments,
         lags=[lag for lag in lags if lag.records > 0],
         features=survey.features,
+        quorum=quorum if isinstance(quorum, ControllerQuorum) else None,
+        quorum_trouble=str(quorum) if isinstance(quorum, ClientError) else None,
     )
+
+
+def _controller_id(survey: Survey) -> int:
+    """Return the id of the controller, or NOBODY.
+
+    Brokers beside a quorum of controllers name any broker as controller, to which clients can send
+    requests for the controller.  Only the quorum says which one that is.
+    """
+    if isinstance(survey.quorum, ControllerQuorum):
+        return survey.quorum.leader_id
+    return survey.controller_id if survey.controller_id in survey.nodes else NOBODY
 
 
 def _acks_needed(state: MetadataResponsePartition, min_isr: int) -> int:
