@@ -7,9 +7,12 @@
     CLUSTER_UP no      no        no             no                         yes
     UP_MEMBER no       no        yes            not of version 0 (*)       no
     KRAFT     yes      no        yes (*)        yes (*)                    no
+    KRAFT_UP_MEMBER no no        no             yes                        no
     ZOOKEEPER yes      no        yes            no                         no
     MEMBER    no       no        no             only without metadata (*)  no
     others    no       no        no             no                         no
+
+`kwire cluster up --kraft` serves NEW and KRAFT_UP, and nothing else serves KRAFT_UP.
 
 (*) where meta.properties names the cluster that ZooKeeper or the controllers have.  (**) `kwire
 serve` without --brokers serves it as --brokers 1 does.
@@ -47,6 +50,8 @@ class ServingWay(Enum):
     """By a broker with process.roles=broker: it is one of the log.dirs."""
     CLUSTER_UP = auto()
     """By `kwire cluster up`."""
+    KRAFT_UP = auto()
+    """By `kwire cluster up --kraft`."""
     ADOPT = auto()
     """`kwire cluster adopt` gives the metadata in it to ZooKeeper."""
     ADOPT_KRAFT = auto()
@@ -60,9 +65,10 @@ _ALLOWED: Final = {
     ServingWay.ZOOKEEPER: {*_OF_ONE, FolderKind.UP_MEMBER},
     ServingWay.KRAFT: {
         FolderKind.NEW, FolderKind.SINGLE, FolderKind.MEMBER, FolderKind.UP_MEMBER,
-        FolderKind.KRAFT,
+        FolderKind.KRAFT, FolderKind.KRAFT_UP_MEMBER,
     },
     ServingWay.CLUSTER_UP: {FolderKind.NEW, FolderKind.CLUSTER_UP},
+    ServingWay.KRAFT_UP: {FolderKind.NEW, FolderKind.KRAFT_UP},
     ServingWay.ADOPT: _OF_ONE,
     ServingWay.ADOPT_KRAFT: {*_OF_ONE, FolderKind.CLUSTER},
 }  # fmt: skip
@@ -142,6 +148,12 @@ def _refusal(folder: DataFolder) -> str:
                 f"{path} is the folder of a cluster that kwire cluster adopt has given to KRaft "
                 f"controllers: serve {path}/broker-N, each by a broker of its own, with kwire "
                 "serve --set process.roles=broker"
+            )
+        case FolderKind.KRAFT_UP | FolderKind.KRAFT_UP_MEMBER:
+            whose = "of a cluster" if kind is FolderKind.KRAFT_UP else "of a node in a cluster"
+            return (
+                f"{path} is the folder {whose} of kwire cluster up --kraft: serve the cluster with "
+                f"kwire cluster up --kraft --data {cluster}"
             )
         case FolderKind.KRAFT | FolderKind.ZOOKEEPER:
             return (

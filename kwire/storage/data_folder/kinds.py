@@ -6,6 +6,8 @@
     CLUSTER_UP   D/zookeeper, D/broker-N/data/meta.properties            kwire cluster up
     UP_MEMBER    D/broker-N or D/broker-N/data of such a D
     ADOPTED      D/kwire-metadata.log.adopted, D/broker-N                kwire cluster adopt
+    KRAFT_UP     D/quorum.json, D/controller-N, D/broker-N           kwire cluster up --kraft
+    KRAFT_UP_MEMBER  D/broker-N, D/controller-N or data in one of them, of such a D
     KRAFT        D/meta.properties, D/__cluster_metadata-0               Apache Kafka
     ZOOKEEPER    D/meta.properties of version 0                          Apache Kafka 3.9, adopted
     PARTITION    D/partition.metadata or D/00000000000000000000.log
@@ -34,6 +36,7 @@ from kwire.log.directory.files import Files
 from kwire.log.directory.log_dir import KRAFT_METADATA, parse_partition_folder
 
 MEMBER_NAME: Final = re.compile(r"broker-([1-9]\d*)")
+UP_NODE_NAME: Final = re.compile(r"(?:broker|controller)-([1-9]\d*)")
 MOVING_NAME: Final = re.compile(r"\.broker-([1-9]\d*)-moving")
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 UP_DATA: Final = "data"
@@ -42,6 +45,8 @@ UP_ZOOKEEPER: Final = "zookeeper"
 ADOPTED: Final = f"{METADATA}.adopted"
 """The metadata that `kwire cluster adopt` has given to KRaft controllers.  The folder of one broker
 has it, too, and is a KRAFT then."""
+UP_QUORUM: Final = "quorum.json"
+"""The file of `kwire cluster up --kraft` about the controllers."""
 META_PROPERTIES: Final = meta_properties.FILE_NAME
 
 
@@ -55,6 +60,8 @@ class FolderKind(Enum):
     CLUSTER_UP = auto()
     UP_MEMBER = auto()
     ADOPTED = auto()
+    KRAFT_UP = auto()
+    KRAFT_UP_MEMBER = auto()
     KRAFT = auto()
     ZOOKEEPER = auto()
     PARTITION = auto()
@@ -67,7 +74,7 @@ class DataFolder(NamedTuple):
     path: Path
     kind: FolderKind
     cluster: Path | None = None
-    """The folder of the cluster, of a MEMBER or UP_MEMBER."""
+    """The folder of the cluster, of a MEMBER, UP_MEMBER or KRAFT_UP_MEMBER."""
 
     def member_ids(self) -> list[int]:
         """The ids of brokers with a folder in the cluster's folder."""
@@ -78,14 +85,14 @@ class DataFolder(NamedTuple):
         match self.kind:
             case FolderKind.NEW | FolderKind.PARTITION:
                 return []
-            case FolderKind.CLUSTER | FolderKind.CLUSTER_UP:
+            case FolderKind.CLUSTER | FolderKind.CLUSTER_UP | FolderKind.KRAFT_UP:
                 return [path for _, path in sorted(_members(self.path).items())]
             case FolderKind.ADOPTED:
                 folders = sorted(_numbered(self.path, MEMBER_NAME).items())
                 return [path for _, path in folders if _is_log_dir(path)]
             case FolderKind.MIXED:
                 return [self.path, *(path for _, path in sorted(_members(self.path).items()))]
-            case FolderKind.UP_MEMBER if self.path.name != UP_DATA:
+            case FolderKind.UP_MEMBER | FolderKind.KRAFT_UP_MEMBER if self.path.name != UP_DATA:
                 return [self.path / UP_DATA]
             case _:
                 return [self.path]
@@ -114,6 +121,8 @@ def _above(path: Path) -> tuple[FolderKind, Path] | None:
     broker.
     """
     broker = path.parent if path.name == UP_DATA else path
+    if UP_NODE_NAME.fullmatch(broker.name) and (broker.parent / UP_QUORUM).is_file():
+        return FolderKind.KRAFT_UP_MEMBER, broker.parent
     if not MEMBER_NAME.fullmatch(broker.name) or not broker.parent.is_dir():
         return None
     kind = _kind_of(broker.parent)
@@ -132,6 +141,8 @@ def _kind_of(path: Path) -> FolderKind:
 
     Logs of one broker beside folders of cluster members are MIXED.
     """
+    if (path / UP_QUORUM).is_file():
+        return FolderKind.KRAFT_UP
     members = _members(path)
     has_logs = _is_log_dir(path) or bool(moving_in(path)) or _has_partitions(path)
     if any(member.name == UP_DATA for member in members.values()):

@@ -7,7 +7,7 @@ from pathlib import Path
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.stores.change_log import write_copy
 from kwire.cluster.stores.local import FILE_NAME as METADATA
-from kwire.storage.data_folder.kinds import ADOPTED
+from kwire.storage.data_folder.kinds import ADOPTED, UP_QUORUM
 
 TOPIC_ID = b"t" * 16
 
@@ -67,6 +67,15 @@ def cluster_up(path: Path, count: int = 3) -> Path:
     (path / "zookeeper" / "data").mkdir(parents=True)
     for broker_id in range(1, count + 1):
         log_dir(path / f"broker-{broker_id}" / "data", broker_id, "t-0", version=0)
+    return path
+
+
+def kraft_up(path: Path, count: int = 3) -> Path:
+    """A folder of `kwire cluster up --kraft`, with one controller."""
+    log_dir(path / "controller-101" / "data", 101, "__cluster_metadata-0")
+    for broker_id in range(1, count + 1):
+        log_dir(path / f"broker-{broker_id}" / "data", broker_id, "t-0", "__cluster_metadata-0")
+    (path / UP_QUORUM).write_text("{}")
     return path
 
 

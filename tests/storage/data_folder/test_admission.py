@@ -20,6 +20,10 @@ def up_member(path: Path) -> Path:
     return folders.cluster_up(path) / "broker-1" / "data"
 
 
+def node_of_kraft_up(path: Path) -> Path:
+    return folders.kraft_up(path) / "broker-1" / "data"
+
+
 def kraft(path: Path) -> Path:
     return folders.log_dir(path, 1, "__cluster_metadata-0")
 
@@ -60,6 +64,12 @@ KRAFT = ServingWay.KRAFT
         (member, set(), "kwire serve --brokers 3 --data {data}"),
         (folders.cluster_up, {ServingWay.CLUSTER_UP}, "kwire cluster up --data {data}"),
         (up_member, {ServingWay.ZOOKEEPER}, "kwire cluster up --data {data}"),
+        (folders.kraft_up, {ServingWay.KRAFT_UP}, "kwire cluster up --kraft --data {data}"),
+        (
+            node_of_kraft_up,
+            {ServingWay.KRAFT},
+            "serve the cluster with kwire cluster up --kraft --data {data}",
+        ),
         (kraft_up_member, {ServingWay.ZOOKEEPER, KRAFT}, "kwire cluster up --data {data}"),
         (member_without_metadata, {KRAFT}, "kwire serve --brokers 1 --data {data}"),
         (folders.adopted, set(), "kwire cluster adopt has given to KRaft controllers"),

@@ -73,6 +73,15 @@ def moved_in_part(path: Path) -> Path:
         (lambda path: folders.cluster_up(path) / "broker-1", FolderKind.UP_MEMBER),
         (lambda path: folders.cluster_up(path) / "broker-1" / "data", FolderKind.UP_MEMBER),
         (folders.adopted, FolderKind.ADOPTED),
+        (folders.kraft_up, FolderKind.KRAFT_UP),
+        (lambda path: folders.kraft_up(path, 0), FolderKind.KRAFT_UP),
+        (lambda path: folders.kraft_up(path) / "broker-2", FolderKind.KRAFT_UP_MEMBER),
+        (lambda path: folders.kraft_up(path) / "broker-9" / "data", FolderKind.KRAFT_UP_MEMBER),
+        (lambda path: folders.kraft_up(path) / "controller-101", FolderKind.KRAFT_UP_MEMBER),
+        (
+            lambda path: folders.kraft_up(path) / "controller-101" / "data",
+            FolderKind.KRAFT_UP_MEMBER,
+        ),
         (of_apache_kafka, FolderKind.KRAFT),
         (taken_over_by_kwire, FolderKind.KRAFT),
         (lambda path: folders.log_dir(path, 1, "t-0", version=0), FolderKind.ZOOKEEPER),
@@ -116,6 +125,9 @@ def test_relative_path_of_a_member_is_recognized(
 
 def test_log_directories_of_a_folder_are_those_of_all_its_brokers(tmp_path: Path) -> None:
     several, up, one = tmp_path / "several", tmp_path / "up", tmp_path / "one"
+    kraft = folders.kraft_up(tmp_path / "kraft", 2)
+    assert look(kraft).log_dirs() == [kraft / "broker-1" / "data", kraft / "broker-2" / "data"]
+    assert look(kraft / "broker-2").log_dirs() == [kraft / "broker-2" / "data"]
     folders.cluster(several, 11)
     folders.cluster_up(up, 2)
     folders.single(one, "t-0")
