@@ -23,9 +23,10 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kwire.testing.hosting.host import HERE, Host
 from kwire.testing.hosting.lifetime import Startable
@@ -37,6 +38,8 @@ METADATA_V1: Final = bytes.fromhex("0000000e 0003 0001 00000000 ffff 00000000")
 """Size, api key 3, version 1, correlation id 0, null client id, no topics."""
 ANSWER_TIMEOUT_S: Final = 1.0
 
+T = TypeVar("T")
+
 
 class ClusterView(NamedTuple):
     """The members and the controller that one broker reports in its metadata."""
@@ -45,7 +48,93 @@ class ClusterView(NamedTuple):
     controller_id: int
 
 
-class ClusterProcess(Startable):
+class BrokerProcesses(Startable):
+    """The brokers of one cluster, each in a process of its own."""
+
+    def __init__(self, brokers: Mapping[int, BrokerProcess]) -> None:
+        """`brokers` are by their ids; `start` starts them."""
+        self.brokers: dict[int, BrokerProcess] = dict(brokers)
+
+    @property
+    def bootstrap(self) -> str:
+        """The value for a client's `bootstrap.servers`: all brokers."""
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def running(self) -> list[int]:
+        """Ids of the brokers that were started and not stopped since."""
+        return [broker_id for broker_id, broker in self.brokers.items() if broker.running]
+
+    def start(self) -> None:
+        """Start the brokers that do not run; returns once all brokers know each other.
+
+        On failure, all brokers are killed.  Raises BrokerStartError.
+        """
+        try:
+            started = [broker for broker in self.brokers.values() if not broker.running]
+            for broker in started:
+                broker.spawn()
+            for broker in started:
+                broker.wait_until_up()
+            self.wait_until_members()
+        except BaseException:
+            self.kill()
+            raise
+
+    @abstractmethod
+    def wait_until_members(self, ids: Iterable[int] | None = None) -> object:
+        """Wait until these brokers, or all that run, know exactly each other.
+
+        Raises BrokerStartError after a timeout.
+        """
+
+    def _wait_until_agreed(
+        self,
+        ids: Iterable[int] | None,
+        agreed: Callable[[Iterable[ClusterView | None], frozenset[int]], T | None],
+    ) -> T:
+        """Wait until `agreed` has a result for what these brokers report; returns the result."""
+        members = frozenset(self.running if ids is None else ids)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            views = {
+                broker_id: cluster_view(*self._address(broker_id)) for broker_id in sorted(members)
+            }
+            result = agreed(views.values(), members)
+            if result is not None:
+                return result
+            if time.monotonic() > deadline:
+                raise BrokerStartError(self._disagreement(views))
+            time.sleep(POLL_S)
+
+    def _address(self, broker_id: int) -> tuple[int, str]:
+        broker = self.brokers[broker_id]
+        return broker.port, broker.host.address
+
+    def _disagreement(self, views: Mapping[int, ClusterView | None]) -> str:
+        """Return the error text for brokers that report different members or controllers, with
+        their logs.  A view of None means that the broker does not answer."""
+        reports = "; ".join(
+            f"broker {broker_id} does not answer"
+            if view is None
+            else f"broker {broker_id} reports members {sorted(view.members)}"
+            f" and controller {view.controller_id}"
+            for broker_id, view in views.items()
+        )
+        logs = "\n".join(f"broker {each}:\n{self.brokers[each].log}" for each in views)
+        return f"The brokers did not agree within {START_TIMEOUT_S} s: {reports}\n{logs}"
+
+    def stop(self) -> dict[int, int]:
+        """Shut all brokers down cleanly, one after the other; returns exit statuses by id."""
+        return {broker_id: self.brokers[broker_id].stop() for broker_id in self.running}
+
+    def kill(self) -> None:
+        """Kill all brokers (SIGKILL)."""
+        for broker in self.brokers.values():
+            broker.kill()
+
+
+class ClusterProcess(BrokerProcesses):
     """A cluster of `count` brokers with the ids from `first_id` on.
 
     `zookeeper_connect` is the broker setting of that name; clusters with different chroots are
@@ -73,7 +162,7 @@ class ClusterProcess(Startable):
         """Prepares `count` brokers with ids from `first_id` on; `start` starts them.  `settings`
         apply to all brokers.  Broker n has the n-th of `racks`, `ports` and `hosts`, if these are
         given.  `cuttable`: connections go through proxies, so that a test can cut them."""
-        self.brokers: dict[int, BrokerProcess] = {}
+        super().__init__({})
         self._wiring = Wiring(self._pids) if cuttable else None
         for number in range(count):
             broker_id = first_id + number
@@ -91,16 +180,6 @@ class ClusterProcess(Startable):
                 host=hosts[number] if hosts else HERE,
             )
 
-    @property
-    def bootstrap(self) -> str:
-        """The value for a client's `bootstrap.servers`: all brokers."""
-        return ",".join(broker.bootstrap for broker in self.brokers.values())
-
-    @property
-    def running(self) -> list[int]:
-        """Ids of the brokers that were started and not stopped since."""
-        return [broker_id for broker_id, broker in self.brokers.items() if broker.running]
-
     def start(self) -> None:
         """Start the brokers that do not run; returns once all brokers know each other.
 
@@ -108,16 +187,7 @@ class ClusterProcess(Startable):
         """
         if self._wiring is not None and not self.running:
             self._wiring.open()
-        try:
-            started = [broker for broker in self.brokers.values() if not broker.running]
-            for broker in started:
-                broker.spawn()
-            for broker in started:
-                broker.wait_until_up()
-            self.wait_until_members()
-        except BaseException:
-            self.kill()
-            raise
+        super().start()
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
         """Wait until these brokers report exactly each other and one controller.
@@ -125,47 +195,18 @@ class ClusterProcess(Startable):
         Without `ids`, wait for all brokers that run.  Returns the controller's id.
         Raises BrokerStartError after a timeout.
         """
-        members = frozenset(self.running if ids is None else ids)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while True:
-            views = {
-                broker_id: cluster_view(*self._address(broker_id)) for broker_id in sorted(members)
-            }
-            controller_id = agreed_controller(views.values(), members)
-            if controller_id is not None:
-                return controller_id
-            if time.monotonic() > deadline:
-                raise BrokerStartError(self._disagreement(views))
-            time.sleep(POLL_S)
-
-    def _address(self, broker_id: int) -> tuple[int, str]:
-        broker = self.brokers[broker_id]
-        return broker.port, broker.host.address
-
-    def _disagreement(self, views: Mapping[int, ClusterView | None]) -> str:
-        """Return the error text for brokers that report different members or controllers, with
-        their logs.  A view of None means that the broker does not answer."""
-        reports = "; ".join(
-            f"broker {broker_id} does not answer"
-            if view is None
-            else f"broker {broker_id} reports members {sorted(view.members)}"
-            f" and controller {view.controller_id}"
-            for broker_id, view in views.items()
-        )
-        logs = "\n".join(f"broker {each}:\n{self.brokers[each].log}" for each in views)
-        return f"The brokers did not agree within {START_TIMEOUT_S} s: {reports}\n{logs}"
+        return self._wait_until_agreed(ids, agreed_controller)
 
     def stop(self) -> dict[int, int]:
         """Shut all brokers down cleanly, one after the other; returns exit statuses by id."""
         try:
-            return {broker_id: self.brokers[broker_id].stop() for broker_id in self.running}
+            return super().stop()
         finally:
             self._close_lines()
 
     def kill(self) -> None:
         """Kill all brokers (SIGKILL)."""
-        for broker in self.brokers.values():
-            broker.kill()
+        super().kill()
         self._close_lines()
 
     def _close_lines(self) -> None:
@@ -207,6 +248,11 @@ def replicated(count: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
+
+
+def known_members(views: Iterable[ClusterView | None], members: frozenset[int]) -> bool | None:
+    """True if all views have exactly these members, whichever controller they name; else None."""
+    return all(view is not None and view.members == members for view in views) or None
 
 
 def agreed_controller(views: Iterable[ClusterView | None], members: frozenset[int]) -> int | None:

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from kwire.testing.hosting.guard import Guard
 from kwire.testing.hosting.host import HERE, Host
 from kwire.testing.hosting.lifetime import ServerProcess
 from kwire.testing.hosting.ports import free_port
-from kwire.testing.hosting.process import hold_lifeline
 
 JARS_VARIABLE: Final = "KWIRE_ZOOKEEPER_JARS"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -135,7 +135,7 @@ class ZooKeeperProcess(ServerProcess):
             **SETTINGS,
             **(settings or {}),
         }
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
 
     @property
     def address(self) -> str:
@@ -170,7 +170,7 @@ class ZooKeeperProcess(ServerProcess):
                 cwd=self.directory,
                 start_new_session=True,  # Ctrl-C must not reach it before its users have stopped
             )
-        self._guard = _start_guard(self._process.pid)
+        self._guard = Guard(self._process.pid)
 
     def wait_until_up(self) -> None:
         """Return once the server answers.  Raises ZooKeeperStartError."""
@@ -207,24 +207,4 @@ class ZooKeeperProcess(ServerProcess):
         """Ends the guard process, which kills ZooKeeper if this process is killed."""
         guard, self._guard = self._guard, None
         if guard is not None:
-            guard.kill()
-            guard.wait()
-            assert guard.stdin is not None
-            guard.stdin.close()
-
-
-def _start_guard(pid: int) -> subprocess.Popen[bytes]:
-    """A shell that kills `pid` when its standard input ends, which happens when this process ends.
-
-    ZooKeeper itself does not watch its standard input.
-    """
-    guard = subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; kill -9 {pid}"],
-        bufsize=0,
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert guard.stdin is not None
-    hold_lifeline(guard.stdin)
-    return guard
+            guard.release()

@@ -1,0 +1,33 @@
+"""Kills a process when the one that started it ends; for programs that do not watch their input."""
+
+from __future__ import annotations
+
+import subprocess
+
+from kwire.testing.hosting.process import hold_lifeline
+
+
+class Guard:
+    """A shell that kills a process when its own standard input ends.
+
+    That happens when this process ends, also by SIGKILL.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Start to guard the process with that id."""
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", f"read -r _; kill -9 {pid}"],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._shell.stdin is not None
+        hold_lifeline(self._shell.stdin)
+
+    def release(self) -> None:
+        """End the shell without killing the process.  Call it while the process still exists."""
+        self._shell.kill()
+        self._shell.wait()
+        assert self._shell.stdin is not None
+        self._shell.stdin.close()
