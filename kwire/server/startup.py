@@ -50,9 +50,10 @@ async def open_broker(
 ) -> AsyncIterator[Broker]:
     """A broker with open partitions; leaving the context closes its logs, for a clean shutdown.
 
-    The broker is alone, or a member of the cluster of `zookeeper.connect`, or a member of a cluster
-    whose metadata another process of this machine holds: that one listens on the Unix socket
-    `metadata`.  `kind` is the class of the broker; `files` stands for the disk.
+    The broker is alone, or a member of the cluster of `zookeeper.connect`, or of the one whose
+    KRaft controllers are in `controller.quorum.*`, or of a cluster whose metadata another process
+    of this machine holds: that one listens on the Unix socket `metadata`.  `kind` is the class of
+    the broker; `files` stands for the disk.
 
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
@@ -69,7 +70,9 @@ async def open_broker(
         clock=kind.now_ms,
         files=files,
     )
-    if metadata is None and config.zookeeper_connect is None:
+    if metadata is None and config.joins_controllers:
+        opening = _beside_controllers(config, logs, nursery, kind)
+    elif metadata is None and config.zookeeper_connect is None:
         opening = _alone(config, logs, nursery, kind)
     else:
         opening = _as_member(config, logs, nursery, metadata, kind)
@@ -120,6 +123,9 @@ def _admit(config: BrokerConfig, metadata: Path | None) -> None:
         return  # the process that holds the metadata has checked the folder
     if config.zookeeper_connect is not None:
         admit_all(config.log_dirs, ServingWay.ZOOKEEPER)
+        return
+    if config.joins_controllers:
+        admit_all(config.log_dirs, ServingWay.KRAFT)
         return
     for path in config.log_dirs:
         undo_interrupted(Path(path))
@@ -182,6 +188,32 @@ async def _as_member(
         try:
             broker.node.begin(nursery)
             member = broker.membership = ClusterMember(broker.node, store, nursery, broker.give_up)
+            await member.join()
+            yield broker
+        finally:
+            logs.close(broker.hosted.high_watermark_of)
+
+
+@asynccontextmanager
+async def _beside_controllers(
+    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, kind: type[Broker]
+) -> AsyncIterator[Broker]:
+    """A member of a cluster with KRaft controllers, which are other nodes."""
+    from kwire.cluster.membership.kraft import KraftMember
+    from kwire.cluster.stores.kraft.opening import open_store
+
+    async with open_store(config, logs) as store:
+        image = await store.load()
+        logs.load(
+            lambda topic: topic_log_config(
+                config, image.configs_of(ConfigResourceType.TOPIC, topic)
+            ),
+            {name: topic.id for name, topic in image.topics.items()}.get,
+        )
+        broker = kind(config, store, logs, image.cluster_id)
+        try:
+            broker.node.begin(nursery)
+            member = broker.membership = KraftMember(broker.node, store, nursery, broker.give_up)
             await member.join()
             yield broker
         finally:

@@ -132,7 +132,10 @@ class ControllerChannel:
         leader = self._news.leader
         if leader.address is None:
             return {}
-        return self._peers.peer(leader.address, self._client_id, self._request_timeout_ms).versions
+        return self._peer(leader.address).versions
+
+    def _peer(self, address: Address) -> Peer:
+        return self._peers.peer(address, self._client_id, self._request_timeout_ms, self._work)
 
     async def call(self, request: Request, timeout_ms: float) -> Any:  # noqa: ANN401 - the request's
         """Send `request` to the leader until one answers; return the answer.
@@ -146,11 +149,8 @@ class ControllerChannel:
                 if leader.address is None:
                     await self._news.wait_changed(timeout_ms)
                     continue
-                peer = self._peers.peer(
-                    leader.address, self._client_id, self._request_timeout_ms, self._work
-                )
                 try:
-                    answer = await peer.call(request)
+                    answer = await self._peer(leader.address).call(request)
                 except PeerError as error:
                     failure = error
                 else:

@@ -119,12 +119,13 @@ async def test_proposed_isr_counts_until_the_metadata_have_a_later_state(tmp_pat
         leading = stage.partition().leading
         assert leading is not None
         stage.fetched_by(2, 0)
-        assert stage.proposed == (1, 2)
+        proposed = [stage.proposed]
         leading.settled((1, 2), 1)
         stage.fetched_by(3, 0)
-        assert stage.proposed == (1, 2, 3)
+        proposed.append(stage.proposed)
         stage.change(isr=(1, 2), partition_epoch=1)
-        assert stage.proposed == (1, 2, 3)
+        proposed.append(stage.proposed)
+        assert proposed == [(1, 2), (1, 2, 3), (1, 2, 3)]
         stage.append()
         stage.fetched_by(2, 1)
         assert stage.partition().high_watermark == 0
