@@ -30,7 +30,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image upgrade conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants \
+	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster opening demo clean
 
 help: ## this list
@@ -95,6 +95,10 @@ chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load
 
 chaos-cluster: env-dev ## 300 rounds on three brokers, in blocks of 50, which go on after an interruption; ROUNDS= SEED= ARGS='--workload bank'
 	$(VENV_PYTHON) -m kwire.conformance.chaos.cluster $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
+
+chaos-mixed: env-dev ## 100 rounds on brokers of kwire and Apache Kafka 4.4 beside its controllers, in blocks of 50; ROUNDS= SEED=
+	$(VENV_PYTHON) -m kwire.conformance.chaos.mixed $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 churn: env-dev ## members of all group protocols come, go, are killed and paused, as their broker is; MINUTES=30 SEED=

@@ -42,6 +42,8 @@ TOOLS_PACKAGES = (
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
 LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+STOPPED_JVM = 128 + signal.SIGTERM
+"""The exit status of a Java process that SIGTERM has ended in order."""
 CLUSTER_ID = "kwireConformanceKfk0A"
 MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
 START_TIMEOUT_S = 300
@@ -397,11 +399,17 @@ class ApacheKafka(Startable):
         self.spawn()
         self.wait_until_up()
 
-    def stop(self) -> None:
-        """Stop the node with SIGTERM and wait; kill it if that takes too long."""
+    def stop(self) -> int:
+        """Stop the node with SIGTERM and wait; kill it if that takes too long.
+
+        Returns 0 if it ended in order or did not run, and else its exit status.
+        """
         process, self._process = self._process, None
-        if process is not None:
-            end(process)
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGCONT)  # a paused process does not handle SIGTERM
+        status = end(process)
+        return 0 if status == STOPPED_JVM else status
 
     def kill(self) -> None:
         """Kill the node (SIGKILL); `spawn` starts it again with its data.

@@ -1,16 +1,17 @@
-"""The tested broker of the churn, or several brokers of a cluster on one machine."""
+"""The tested broker of the churn, or several brokers of a cluster."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kwire.conformance.chaos.history import NEMESIS, Type, Value
 from kwire.conformance.chaos.rounds import end_subject
 from kwire.conformance.chaos.subject import START_TIMEOUT_S, kwire
 from kwire.conformance.chaos.workloads.workload import WorkloadStage
+from kwire.conformance.kraft_cluster import HOST, KRaftCluster
 from kwire.conformance.wire.peer import Address
 from kwire.testing import SharedClusterProcess
 
@@ -44,8 +45,15 @@ class Brokers(ABC):
         """Kill all brokers that run."""
 
 
-def create(directory: Path, settings: Mapping[str, str], count: int) -> Brokers:
-    """Return one broker, or a cluster of `count` on one machine."""
+def create(
+    directory: Path, settings: Mapping[str, str], count: int, kinds: Sequence[str] = ()
+) -> Brokers:
+    """Return one broker, or a cluster of `count` on one machine.
+
+    With `kinds`, the cluster has brokers of these kinds beside a controller of Apache Kafka.
+    """
+    if kinds:
+        return MixedCluster(directory, settings, kinds)
     return (
         SingleBroker(directory, settings)
         if count == 1
@@ -111,6 +119,44 @@ class LocalCluster(Brokers):
         lines = self._cluster.log.splitlines()
         unhandled = [line for line in lines if any(sign in line for sign in UNHANDLED)]
         stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
+
+    def kill(self) -> None:
+        self._cluster.kill()
+
+
+class MixedCluster(Brokers):
+    """Brokers of kwire or Apache Kafka beside a controller of Apache Kafka."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str], kinds: Sequence[str]) -> None:
+        self._cluster = KRaftCluster(directory, kinds, settings=dict(settings) | REPLICATED)
+        self.addresses = tuple((HOST, broker.port) for broker in self._cluster.brokers.values())
+
+    def start(self) -> None:
+        self._cluster.start()
+
+    def kill_one(self, which: float, down_s: float) -> Value:
+        """Kill a broker and start it again after `down_s` seconds; `which`, from 0 to 1, selects
+        it. The result has the exit status if the broker had ended before."""
+        number = 1 + int(which * len(self.addresses))
+        broker = self._cluster.brokers[number]
+        status = broker.ended
+        broker.kill()
+        time.sleep(down_s)
+        self._cluster.start_brokers([number])
+        self._cluster.wait_until_members()
+        result: Value = {"broker": number}
+        return result if status is None else {**result, "ended": status}
+
+    def end(self, stage: WorkloadStage) -> None:
+        """Stop all brokers, and record their exit statuses and the unhandled errors in their
+        logs."""
+        for number, broker in self._cluster.brokers.items():
+            begun = stage.recorder.invoke(NEMESIS, "stop", broker=number)
+            status = broker.stop()
+            stage.recorder.end(begun, Type.OK, status=status, clean=status == 0)
+            lines = broker.log.splitlines()
+            unhandled = [line for line in lines if any(sign in line for sign in UNHANDLED)]
+            stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
 
     def kill(self) -> None:
         self._cluster.kill()

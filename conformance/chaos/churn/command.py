@@ -12,6 +12,7 @@ import click
 from kwire.conformance.chaos.churn import round as churn
 from kwire.conformance.chaos.churn.plan import ALL_KINDS
 from kwire.conformance.chaos.reporting import end_in_order, passes
+from kwire.conformance.kraft_cluster import APACHE, KWIRE
 
 MINUTES = 30.0
 KEEP = Path("build/churn")
@@ -32,11 +33,20 @@ KEEP = Path("build/churn")
     help="More than one: a cluster on one machine; one broker is killed at a time.",
 )  # fmt: skip
 @click.option(
+    "--broker", "broker_kinds", type=click.Choice([KWIRE, APACHE]), multiple=True,
+    help="Kind of a broker beside a controller of Apache Kafka; repeated for each broker.",
+)  # fmt: skip
+@click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
     metavar="DIR", help="Folder for histories and the broker's log after a violation.",
 )  # fmt: skip
 def main(
-    minutes: float, seed: int | None, kinds: tuple[str, ...], brokers: int, keep: Path
+    minutes: float,
+    seed: int | None,
+    kinds: tuple[str, ...],
+    brokers: int,
+    broker_kinds: tuple[str, ...],
+    keep: Path,
 ) -> None:
     """Members of groups of every protocol join, leave, are killed and paused; so is their broker.
 
@@ -48,5 +58,7 @@ def main(
     chosen = kinds or ALL_KINDS
     number = secrets.randbelow(1 << 31) if seed is None else seed
     head = f"seed {number}  {minutes:g} minutes  {', '.join(chosen)}"
-    judge = partial(churn.run, number, minutes * 60, chosen, brokers=brokers)
+    judge = partial(
+        churn.run, number, minutes * 60, chosen, brokers=brokers, broker_kinds=broker_kinds
+    )
     sys.exit(0 if passes(head, judge, keep) else 1)

@@ -91,15 +91,19 @@ def run(
     directory: Path,
     *,
     brokers: int = 1,
+    broker_kinds: Sequence[str] = (),
     moves_least: int = 0,
 ) -> ChurnVerdict:
     """Run a churn test for `load_s`, and longer until `moves_least` events have happened.
 
-    Raises SubjectFailed, BrokerStartError, ClientHangs; JavaMissing and others with Kafka Streams.
+    `kinds` are those of the groups, and `broker_kinds` those of the brokers of a mixed cluster.
+
+    Raises SubjectFailed, BrokerStartError, ClientHangs; JavaMissing and others with Kafka Streams
+    or a mixed cluster.
     """
     start = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
-    subject = create(directory, SETTINGS, brokers)
+    subject = create(directory, SETTINGS, brokers, broker_kinds)
     stage = WorkloadStage(planning.round_plan(seed, load_s), subject.addresses, recorder)
     streams = Program.compiled(directory, stage.bootstrap) if STREAMS in kinds else None
     fleet = Fleet(stage, directory, TOPIC, streams)

@@ -37,9 +37,6 @@ class Members(NamedTuple):
         brokers = self.cluster.brokers.values()
         return tuple((broker.host.address, broker.port) for broker in brokers)
 
-    def data_dirs(self) -> list[Path]:
-        return [broker.data_dir for broker in self.cluster.brokers.values()]
-
 
 @contextmanager
 def ground(directory: Path, brokers: int) -> Iterator[Ground]:

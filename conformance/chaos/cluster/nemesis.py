@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from kazoo.client import KazooClient
@@ -17,103 +14,60 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from kwire.conformance.chaos.cluster.members import Ground, Members
 from kwire.conformance.chaos.cluster.plan import ClusterFault, ClusterFaultKind
-from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
+from kwire.conformance.chaos.history import NEMESIS, Recorder
+from kwire.conformance.chaos.schedule import FaultSchedule, Undo
 from kwire.testing import BrokerProcess, SharedClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import cluster_view
 from kwire.testing.sharing import SharedBroker
 
-Undo: TypeAlias = Callable[[], None]
 Broker: TypeAlias = BrokerProcess | SharedBroker
 ZOOKEEPER = "zookeeper"
 THE_ZOOKEEPER = 0
 """The number of ZooKeeper, beside those of the brokers."""
 HOLDER = "holder"
 ZOOKEEPER_TIMEOUT_S = 3.0
-POLL_S = 0.02
 PAUSED_PART, RUNNING_PART = (0.2, 1.3), (0.02, 0.8)
 """How long a stuttering ZooKeeper is paused and runs, as parts of a session's timeout."""
 
 
-class ClusterNemesis:
+class ClusterNemesis(FaultSchedule[ClusterFault]):
     """Injects faults; after `heal` all brokers run and have all resources they need."""
 
     def __init__(
         self, ground: Ground, members: Members, chroot: str, session_s: float, recorder: Recorder
     ) -> None:
         """Prepare the faults of one cluster; `session_s` is its ZooKeeper session timeout."""
+        super().__init__(recorder)
         self._ground = ground
         self._members = members
         self._brokers: Mapping[int, Broker] = members.cluster.brokers
         self._chroot = chroot
         self._session_s = session_s
-        self._recorder = recorder
-        self._busy: set[str] = set()
-        """Names of processes that are down or paused."""
         self._full: set[int] = set()
         """Brokers whose disks are full."""
         self._starved: set[int] = set()
         """Brokers that started on a full disk, which ends them."""
-        self._pending: list[tuple[float, int, Undo]] = []
-        self._order = itertools.count()
 
     # Time
-
-    def inject_all(self, faults: Iterable[ClusterFault]) -> None:
-        """Inject each fault at its time, and wait for the end of the last one."""
-        start = time.monotonic()
-        for fault in faults:
-            self._run_until(start + fault.at_s)
-            self._begin(fault)
-        self._run_until(None)
 
     def heal(self) -> None:
         """End all faults at once, and restart brokers that ended by themselves, which is recorded.
 
         Raises BrokerStartError.
         """
-        while self._pending:
-            heapq.heappop(self._pending)[2]()
+        self.end_all()
         for number in self._brokers:
             self._revive(number)
         for broker in self._brokers.values():
             broker.wait_until_up()
         self._ground.zookeeper.wait_until_up()
 
-    def _run_until(self, moment: float | None) -> None:
-        """End the faults that are due until `moment`; None: all faults."""
-        while self._pending and (moment is None or self._pending[0][0] <= moment):
-            due, _, undo = heapq.heappop(self._pending)
-            self._sleep_until(due)
-            undo()
-        if moment is not None:
-            self._sleep_until(moment)
+    def _inject(self, fault: ClusterFault) -> Undo | None:
+        return self._faults[fault.kind](self, fault, self._victim(fault))
 
-    def _sleep_until(self, moment: float) -> None:
-        while (left := moment - time.monotonic()) > 0:
-            time.sleep(min(left, POLL_S))
-
-    def _begin(self, fault: ClusterFault) -> None:
-        """Begin a fault and schedule its end; a fault that is not possible now is recorded as
-        skipped. An expired session takes the session timeout longer to show its effect."""
-        begun = self._recorder.invoke(
-            NEMESIS, "fault", kind=fault.kind, what=str(fault), step_s=fault.step_s
-        )
-        undo = self._faults[fault.kind](self, fault, self._victim(fault))
-        if undo is None:
-            self._recorder.end(begun, Type.OK, skipped=True)
-            return
-        extra_s = self._session_s if fault.kind is ClusterFaultKind.EXPIRE else 0.0
-        due = time.monotonic() + fault.duration_s + extra_s
-        heapq.heappush(self._pending, (due, next(self._order), self._record_undo(undo, begun)))
-
-    def _record_undo(self, undo: Undo, begun: Event) -> Undo:
-        """Return `undo` with the end of the fault recorded after it."""
-
-        def end() -> None:
-            undo()
-            self._recorder.end(begun, Type.OK)
-
-        return end
+    def _extra_s(self, fault: ClusterFault) -> float:
+        """An expired session takes the session timeout longer to show its effect."""
+        return self._session_s if fault.kind is ClusterFaultKind.EXPIRE else 0.0
 
     def _victim(self, fault: ClusterFault) -> int:
         """Return the broker that the plan names, or the controller as the first broker that answers
@@ -152,16 +106,6 @@ class ClusterNemesis:
         self._spawn(number)
 
     # Processes
-
-    def _reserve(self, *names: str) -> bool:
-        """Mark these processes as busy; returns False if one of them already has a fault."""
-        if self._busy.intersection(names):
-            return False
-        self._busy.update(names)
-        return True
-
-    def _release(self, *names: str) -> None:
-        self._busy.difference_update(names)
 
     def _kill(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._down([victim])

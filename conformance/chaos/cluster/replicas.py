@@ -11,6 +11,8 @@ from kwire.codecs.messages.metadata import MetadataRequest
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.wire.peer import Address
 
+METADATA = "__cluster_metadata-0"
+
 
 def out_of_sync(addresses: Sequence[Address]) -> list[str]:
     """Return the partitions that any broker reports as not in sync, and brokers that do not
@@ -40,11 +42,14 @@ def _out_of_sync(link: Link) -> Iterable[str]:
 
 def different(data_dirs: Sequence[Path]) -> list[str]:
     """Return the partitions whose replicas do not hold the same bytes, with the size of each
-    replica."""
+    replica.
+
+    The metadata log is left out: each broker writes it by itself, and its segments differ.
+    """
     copies: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for data_dir in data_dirs:
         for folder in data_dir.iterdir():
-            if folder.is_dir() and any(folder.glob("*.log")):
+            if folder.is_dir() and folder.name != METADATA and any(folder.glob("*.log")):
                 copies[folder.name].append(_digest(folder))
     return [
         f"{name}: {[size for size, _ in digests]} bytes"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kwire.conformance.chaos.checks import Violation, violations
 from kwire.conformance.chaos.checks.commits import refused_commits_do_not_show
@@ -20,6 +21,7 @@ from kwire.conformance.chaos.cluster.members import (
 from kwire.conformance.chaos.cluster.nemesis import ClusterNemesis
 from kwire.conformance.chaos.cluster.plan import BROKERS, ClusterPlan, Store
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
+from kwire.conformance.chaos.plan import RoundPlan
 from kwire.conformance.chaos.rounds import HISTORY_FILE, concluded, load, patiently
 from kwire.conformance.chaos.workloads import WORKLOADS, Workload, WorkloadStage
 
@@ -27,17 +29,28 @@ UNHANDLED = (
     "Traceback (most recent call last)",
     "ERROR unhandled",
     "before its high watermark",  # a committed record is truncated
+    "below high watermark",  # the same, by Apache Kafka
 )
 IN_SYNC_S = 120.0
 """Limit from the end of the last fault until all replicas are in sync and equal."""
 POLL_S = 0.1
 
 
+class StoppableBroker(Protocol):
+    """A broker with its data and its log; `stop` returns its exit status."""
+
+    @property
+    def data_dir(self) -> Path: ...
+    @property
+    def log(self) -> str: ...
+    def stop(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterVerdict:
     """The result of a round; `in_sync_s` is the time from the last fault until all are in sync."""
 
-    plan: ClusterPlan
+    plan: RoundPlan
     operations: int
     not_ok: int
     in_sync_s: float
@@ -69,10 +82,10 @@ def run(plan: ClusterPlan, ground: Ground, directory: Path) -> ClusterVerdict:
                 load(workload, stage, lambda: _inject_and_heal(plan, stage, nemesis))
             finally:
                 nemesis.heal()
-            _judge_the_end(workload, stage, members)
+            judge_the_end(workload, stage, members.cluster.brokers)
     finally:
         history = recorder.close()
-    return _verdict(plan, history, workload, time.monotonic() - start)
+    return verdict_of(plan, history, workload, time.monotonic() - start)
 
 
 def members_of(
@@ -88,10 +101,10 @@ def _inject_and_heal(plan: ClusterPlan, stage: WorkloadStage, nemesis: ClusterNe
     """Inject all faults under load, and wait until the cluster has recovered."""
     nemesis.inject_all(plan.faults)
     nemesis.heal()
-    _expect(stage, "in_sync", lambda: replicas.out_of_sync(stage.addresses))
+    expect(stage, "in_sync", lambda: replicas.out_of_sync(stage.addresses))
 
 
-def _expect(stage: WorkloadStage, f: str, find_problems: Callable[[], list[str]]) -> None:
+def expect(stage: WorkloadStage, f: str, find_problems: Callable[[], list[str]]) -> None:
     """Wait until there is no problem; records a violation if that takes too long."""
     begun = stage.recorder.invoke(JUDGE, f)
     deadline = time.monotonic() + IN_SYNC_S
@@ -103,13 +116,16 @@ def _expect(stage: WorkloadStage, f: str, find_problems: Callable[[], list[str]]
     stage.recorder.end(begun, Type.OK)
 
 
-def _judge_the_end(workload: Workload, stage: WorkloadStage, members: Members) -> None:
+def judge_the_end(
+    workload: Workload, stage: WorkloadStage, brokers: Mapping[int, StoppableBroker]
+) -> None:
     """Record what the cluster has at the end: logs, equal replicas, exit statuses, unhandled
     errors."""
     with stage.linked() as link:
         patiently(stage, "conclude", lambda: concluded(workload, link))
-    _expect(stage, "same_bytes", lambda: replicas.different(members.data_dirs()))
-    for number, broker in members.cluster.brokers.items():
+    data_dirs = [broker.data_dir for broker in brokers.values()]
+    expect(stage, "same_bytes", lambda: replicas.different(data_dirs))
+    for number, broker in brokers.items():
         begun = stage.recorder.invoke(NEMESIS, "stop", broker=number)
         status = broker.stop()
         stage.recorder.end(begun, Type.OK, status=status, clean=status == 0)
@@ -118,8 +134,8 @@ def _judge_the_end(workload: Workload, stage: WorkloadStage, members: Members) -
         stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
 
 
-def _verdict(
-    plan: ClusterPlan, history: History, workload: Workload, seconds: float
+def verdict_of(
+    plan: RoundPlan, history: History, workload: Workload, seconds: float
 ) -> ClusterVerdict:
     """Apply the checks, except one that only holds for a single broker.
 

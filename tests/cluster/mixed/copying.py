@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from subprocess import CompletedProcess
 
 from kwire.conformance.apache_kafka import run
-from tests.cluster.mixed.clusters import Mixed
+from tests.cluster.mixed.watched import WatchedCluster
 
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 TIMEOUT_S = 900
@@ -18,7 +18,7 @@ TRANSACTION = 10
 
 
 @contextmanager
-def copying(cluster: Mixed, source: str, target: str, count: int) -> Iterator[Future[int]]:
+def copying(cluster: WatchedCluster, source: str, target: str, count: int) -> Iterator[Future[int]]:
     """Run Apache Kafka 4.3's program that copies `count` records of partition 0 in transactions.
 
     It commits the group's offsets in them, and aborts some at random.  The future gives how many
