@@ -29,7 +29,12 @@ from kwire.codecs.messages.describe_quorum import (
     RequestTopicData,
 )
 from kwire.conformance import apache_kafka
-from kwire.conformance.apache_kafka import CLUSTER_ID, ApacheKafka, ApacheKafkaError
+from kwire.conformance.apache_kafka import (
+    CLUSTER_ID,
+    QUICK_JVM,
+    ApacheKafka,
+    ApacheKafkaError,
+)
 from kwire.conformance.wire.peer import ClientConnection, Reply
 from kwire.testing import BrokerProcess
 from kwire.testing.cluster import cluster_view, replicated
@@ -45,6 +50,8 @@ START_TIMEOUT_S: Final = 300.0
 POLL_S: Final = 0.05
 ANSWER_TIMEOUT_S: Final = 5.0
 METADATA: Final = "__cluster_metadata"
+DATA: Final = "data"
+"""The name of the first log directory of each node."""
 QUORUM_VERSION: Final = 2
 """The newest version of DescribeQuorum, which the controllers of 4.4.0 serve."""
 TOOL: Final = "kafka.tools.StorageTool"
@@ -68,9 +75,10 @@ BROKER_SETTINGS: Final = {
 }
 
 
-def directory_id(node_id: int) -> str:
-    """The directory.id of a node, which follows from its id."""
-    digest = hashlib.sha256(f"directory of {node_id}".encode()).digest()
+def directory_id(node_id: int, name: str = DATA) -> str:
+    """The directory.id of a node's log directory of that name, which follows from both."""
+    which = "directory" if name == DATA else f"directory {name}"
+    digest = hashlib.sha256(f"{which} of {node_id}".encode()).digest()
     return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
 
@@ -130,8 +138,9 @@ AnyBroker: TypeAlias = BrokerProcess | KRaftNode
 class KRaftCluster(Startable):
     """Controllers of Apache Kafka, and brokers of the given `kinds`, with ids from 1 on.
 
-    `settings` are those of all brokers and controllers.  The folder of a node is named after its
-    id; a broker's log directory in it is `data`.
+    `settings` are those of all brokers and controllers, `own` those of a broker by its id and port.
+    The folder of a node is named after its id; the log directory in it is `data`, unless `own` has
+    other `log.dirs`.  `jvm` are options of all Java machines.
     """
 
     def __init__(
@@ -142,8 +151,10 @@ class KRaftCluster(Startable):
         controllers: int = 1,
         settings: Mapping[str, str] | None = None,
         racks: Mapping[int, str] | None = None,
+        own: Callable[[int, int], Mapping[str, str]] = lambda _broker_id, _port: {},
+        jvm: Sequence[str] = QUICK_JVM,
     ) -> None:
-        self._directory = directory
+        self._directory, self._own, self._jvm = directory, own, jvm
         self._racks = dict(racks or {})
         ports = {FIRST_CONTROLLER + number: free_port() for number in range(controllers)}
         quorum = ",".join(f"{HOST}:{port}" for port in ports.values())
@@ -170,7 +181,7 @@ class KRaftCluster(Startable):
             "log.dirs": str(self._directory / str(number) / "data"),
         }
         settings = {**self._settings, **own}
-        return KRaftNode(self._directory / str(number), port=port, settings=settings)
+        return KRaftNode(self._directory / str(number), port=port, settings=settings, jvm=self._jvm)
 
     def _broker(self, number: int, kind: str, port: int) -> AnyBroker:
         directory = self._directory / str(number)
@@ -183,9 +194,9 @@ class KRaftCluster(Startable):
         }
         if number in self._racks:
             own["broker.rack"] = self._racks[number]
-        settings = {**self._settings, **own}
+        settings = {**self._settings, **own, **self._own(number, port)}
         if kind == APACHE:
-            return KRaftNode(directory, port=port, settings=settings)
+            return KRaftNode(directory, port=port, settings=settings, jvm=self._jvm)
         return BrokerProcess(directory, settings, port=port)
 
     # -- the brokers
@@ -199,6 +210,13 @@ class KRaftCluster(Startable):
     def running(self) -> list[int]:
         """Ids of the brokers that were started and not stopped since."""
         return [number for number, broker in self.brokers.items() if broker.running]
+
+    def add(self, broker_id: int, kind: str) -> AnyBroker:
+        """Add a broker with this id, which is formatted and not started."""
+        self.kinds[broker_id] = kind
+        self.brokers[broker_id] = self._broker(broker_id, kind, free_port())
+        self.format_broker(broker_id)
+        return self.brokers[broker_id]
 
     def become(self, broker_id: int, kind: str) -> None:
         """Replace a stopped broker by one of another kind, with the same data, id and port."""
@@ -298,11 +316,11 @@ class KRaftCluster(Startable):
                 _write_meta_properties(node.directory / "data", number)
 
     def format_broker(self, broker_id: int) -> None:
-        """Write the file that `kafka-storage format --no-initial-controllers` writes."""
-        data = self._directory / str(broker_id) / "data"
-        if not (data / "meta.properties").exists():
-            data.mkdir(parents=True, exist_ok=True)
-            _write_meta_properties(data, broker_id)
+        """Write the files that `kafka-storage format --no-initial-controllers` writes."""
+        for path in map(Path, self.brokers[broker_id].settings["log.dirs"].split(",")):
+            if not (path / "meta.properties").exists():
+                path.mkdir(parents=True, exist_ok=True)
+                _write_meta_properties(path, broker_id)
 
     # -- the quorum
 
@@ -335,7 +353,7 @@ def _write_meta_properties(data: Path, node_id: int) -> None:
     lines = [
         "version=1",
         f"node.id={node_id}",
-        f"directory.id={directory_id(node_id)}",
+        f"directory.id={directory_id(node_id, data.name)}",
         f"cluster.id={CLUSTER_ID}",
     ]
     (data / "meta.properties").write_text("".join(f"{line}\n" for line in lines))

@@ -12,13 +12,20 @@ from rich.console import Console
 from kwire.conformance.bench.cluster import figures
 from kwire.conformance.bench.cluster.__main__ import PARTS, main
 from kwire.conformance.bench.cluster.figures import Book
-from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, running
+from kwire.conformance.bench.cluster.subjects import (
+    BESIDE_CONTROLLER,
+    KWIRE,
+    ON_ZOOKEEPER,
+    Contest,
+)
+
+APACHE = ON_ZOOKEEPER.apache
 
 
 @pytest.fixture
 def book() -> Book:
     """Figures of two killed leaders of each broker, and of a shutdown with one failure on kwire."""
-    figures = Book()
+    figures = Book(APACHE)
     figures.add("failover", KWIRE, {"each": [6.0, 8.0]})
     figures.add("failover", APACHE, {"each": [7.0, 12.0]})
     figures.add("shutdown", KWIRE, {"failed": [1.0], "longest": [250.0], "stop": [0.5, 0.7, 0.6]})
@@ -45,7 +52,7 @@ def test_failed_record_misses_the_limit(book: Book) -> None:
 
 
 def test_no_failed_record_meets_the_limit() -> None:
-    book = Book()
+    book = Book(APACHE)
     for subject in (KWIRE, APACHE):
         book.add("shutdown", subject, {"failed": [0.0]})
     assert book.markdown("").count("| 0.00 | 0.00 |  |") == 1
@@ -61,17 +68,25 @@ def test_table_has_only_measured_figures(book: Book) -> None:
     assert book.markdown("as planted").count("\n| ") == 2 + 2 + 3 + 1
 
 
+def test_report_names_the_apache_kafka_of_the_contest() -> None:
+    book = Book(BESIDE_CONTROLLER.apache)
+    book.add("join", KWIRE, {"created": 1.0, "joined": 2.0, "again": 3.0})
+    book.add("join", BESIDE_CONTROLLER.apache, {"created": 2.0, "joined": 6.0, "again": 6.0})
+    assert [entry["times_better"] for entry in book.as_json()] == [2.0, 3.0, 2.0]
+    assert "| Apache Kafka 4.4.0 |" in book.markdown("")
+
+
 def test_memory_has_figures_for_each_sample() -> None:
-    book = Book()
-    for when in ("idle", "after load", "many partitions"):
+    book = Book(APACHE)
+    for when in ("idle", "after load", "many partitions", "many topics"):
         book.add("memory", KWIRE, figures.memory(when, 90.0, 120.0))
-    assert [series.values[KWIRE] for series in book.measured] == [[90.0], [120.0]] * 3
+    assert [series.values[KWIRE] for series in book.measured] == [[90.0], [120.0]] * 4
 
 
 @pytest.mark.java
 @pytest.mark.slow
 def test_memory_is_the_sum_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) -> None:
-    with running(KWIRE, tmp_path / "turn", 6000) as subject:
+    with ON_ZOOKEEPER.running(KWIRE, tmp_path / "turn", 6000) as subject:
         pss, rss = subject.memory_mb()
     assert 30 < pss <= rss < 600
     assert not (tmp_path / "turn").exists()
@@ -80,12 +95,18 @@ def test_memory_is_the_sum_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) 
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
-def test_quick_cluster_run_has_all_figures(tmp_path: Path, zookeeper_libs: Path) -> None:
+@pytest.mark.parametrize("contest", [ON_ZOOKEEPER, BESIDE_CONTROLLER], ids=["zookeeper", "kraft"])
+def test_quick_cluster_run_has_all_figures(
+    contest: Contest, tmp_path: Path, zookeeper_libs: Path
+) -> None:
     options = ["--quick", "--only-kwire", "--report", str(tmp_path), "--directory", str(tmp_path)]
+    options += ["--kraft"] if contest is BESIDE_CONTROLLER else []
     done = CliRunner().invoke(main, options)
     assert done.exit_code == 0, done.output
     entries = json.loads((tmp_path / "figures.json").read_text())["figures"]
     assert {entry["row"] for entry in entries} == {*PARTS, "memory"}
+    lost = {entry["figure"] for entry in entries if entry["row"] == "many"}
+    assert ("the controller" in lost) == contest.has_controller
     assert all(
         value > 0 for entry in entries if entry["limit"] is None for value in entry["values"][KWIRE]
     )

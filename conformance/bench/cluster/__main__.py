@@ -15,11 +15,17 @@ from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import machine
-from kwire.conformance.bench.cluster import figures, losses
+from kwire.conformance.bench.cluster import figures, joining, losses
 from kwire.conformance.bench.cluster.asking import ClusterRequests, NoAnswer, NotInTime
 from kwire.conformance.bench.cluster.figures import Book
 from kwire.conformance.bench.cluster.steady import WORKS
-from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, BenchSubject, running
+from kwire.conformance.bench.cluster.subjects import (
+    BESIDE_CONTROLLER,
+    KWIRE,
+    ON_ZOOKEEPER,
+    BenchSubject,
+    Contest,
+)
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import touch_memory
 from kwire.conformance.java import JavaMissing
@@ -35,7 +41,7 @@ FAILURES = (
     ZooKeeperMissing,
     ZooKeeperStartError,
 )
-PARTS = (*(work.key for work in WORKS), "failover", "shutdown", "catch-up", "many")
+PARTS = (*(work.key for work in WORKS), "failover", "shutdown", "catch-up", "many", "join")
 REPORT = Path("artifacts", "bench-cluster")
 OPEN_FILES = 65_536
 TOUCH_BYTES_MAX = 8 << 30
@@ -53,26 +59,27 @@ class ClusterBenchPlan:
     kills: int
     megabytes: int
     partitions: int
+    topics: int
     session_timeout_ms: int
 
     def has(self, key: str) -> bool:
         return not self.only or key in self.only
 
-    @property
-    def note(self) -> str:
+    def note(self, contest: Contest) -> str:
         """Return the text below the table: how it was measured and how to read it."""
         return (
             f"Replication factor 3, min.insync.replicas=2, sessions of {self.session_timeout_ms}"
-            f" ms on a ZooKeeper of the cluster's own; all else by default (Apache Kafka with the"
+            f" ms on {contest.store}; all else by default (Apache Kafka with the"
             f" JVM options of its start script). {self.rounds} rounds, in turns, each on fresh"
             f" clusters: {self.warm_s:g} s to warm up and {self.seconds:g} s of each work,"
             f" {self.kills} leaders killed, {self.megabytes} MB to catch up with,"
-            f" {self.partitions} partitions. Less is better of times and memory. A time after a"
-            " loss begins with kill -9, so it has the session's timeout in it."
+            f" {self.partitions} partitions, {self.topics} topics. Less is better of times and"
+            " memory. A time after a loss begins with kill -9, so it has the session's timeout in"
+            " it."
         )
 
 
-QUICK = ClusterBenchPlan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 6000)
+QUICK = ClusterBenchPlan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 200, 6000)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,8 +90,10 @@ QUICK = ClusterBenchPlan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 6000)
 @click.option("--kills", default=7, show_default=True, help="Leaders to kill in a turn.")
 @click.option("--megabytes", default=1000, show_default=True, help="Data of the catch-up, in MB.")
 @click.option("--partitions", default=2000, show_default=True, help="Of the large cluster.")
+@click.option("--topics", default=10_000, show_default=True, help="Of the cluster to join.")
 @click.option("--session-timeout-ms", default=6000, show_default=True, help="Of all brokers.")
 @click.option("--quick", is_flag=True, help="A short run to see that it works.")
+@click.option("--kraft", is_flag=True, help="Beside a KRaft controller, not on ZooKeeper.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option(
     "--report",
@@ -106,21 +115,34 @@ def main(
     kills: int,
     megabytes: int,
     partitions: int,
+    topics: int,
     session_timeout_ms: int,
     quick: bool,
+    kraft: bool,
     only_kwire: bool,
     report: Path,
     directory: Path | None,
 ) -> None:
-    """Measure three kwire brokers and three of Apache Kafka 3.9.2; print a table with ratios.
+    """Measure three kwire brokers and three of Apache Kafka; print a table with ratios.
+
+    On ZooKeeper, Apache Kafka is 3.9.2; beside a KRaft controller, it is 4.4.0.
 
     \b
       make bench-cluster
       make bench-cluster ARGS='--quick'
+      make bench-cluster ARGS='--kraft'
       make bench-cluster ARGS='--only failover --kills 20 --rounds 1'
     """
     plan = ClusterBenchPlan(
-        frozenset(only), rounds, warm, seconds, kills, megabytes, partitions, session_timeout_ms
+        frozenset(only),
+        rounds,
+        warm,
+        seconds,
+        kills,
+        megabytes,
+        partitions,
+        topics,
+        session_timeout_ms,
     )
     if quick:
         plan = ClusterBenchPlan(**{**asdict(QUICK), "only": frozenset(only)})
@@ -130,22 +152,31 @@ def main(
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
-    names = [KWIRE] if only_kwire else [KWIRE, APACHE]
-    book = Book()
+    contest = BESIDE_CONTROLLER if kraft else ON_ZOOKEEPER
+    names = [KWIRE] if only_kwire else contest.names
+    book = Book(contest.apache)
+    note = plan.note(contest)
     with tempfile.TemporaryDirectory(prefix="kwire-bench-", dir=directory) as folder:
         try:
-            measure(plan, names, Path(folder), book, lambda what: click.echo(what, err=True))
+            measure(
+                plan, contest, names, Path(folder), book, lambda what: click.echo(what, err=True)
+            )
         except FAILURES as failure:
             raise click.ClickException(str(failure)) from failure
         finally:
             book.close()
-            book.print(console, plan.note)
-            write(book, plan, report)
+            book.print(console, note)
+            write(book, plan, note, report)
     console.print(f"written: {report}/figures.json, {report}/figures.md")
 
 
 def measure(
-    plan: ClusterBenchPlan, names: list[str], root: Path, book: Book, say: Callable[[str], None]
+    plan: ClusterBenchPlan,
+    contest: Contest,
+    names: list[str],
+    root: Path,
+    book: Book,
+    say: Callable[[str], None],
 ) -> None:
     """Run all rounds (A B, B A, ...); calls `say` with each part and its time in the run."""
     start = time.monotonic()
@@ -156,7 +187,7 @@ def measure(
                 say(f"{time.monotonic() - start:5.0f} s  {at}: {what}")
 
             with (
-                running(name, root / "turn", plan.session_timeout_ms) as subject,
+                contest.running(name, root / "turn", plan.session_timeout_ms) as subject,
                 closing(ClusterRequests(subject)) as asking,
             ):
                 asking.wait_until_members()
@@ -183,6 +214,34 @@ def turn(
             measured = work.measure(subject, asking, plan.warm_s, plan.seconds)
             book.add(work.key, subject.name, measured)
     sample_memory("after load")
+    _lose(plan, subject, asking, book, say)
+    if plan.has("many"):
+        say(f"{plan.partitions} partitions")
+        many = losses.ManyPartitions(subject, asking, plan.partitions)
+        book.add("many", subject.name, {"created": many.create()})
+        sample_memory("many partitions")
+        lost = [("a member", False)]
+        if subject.has_controller:
+            lost.append(("the controller", True))
+        for what, controller in lost:
+            book.add("many", subject.name, {what: many.lose(controller=controller)})
+    if plan.has("join"):
+        say(f"{plan.topics} topics")
+        topics = joining.ManyTopics(subject, asking, plan.topics)
+        book.add("join", subject.name, {"created": topics.create()})
+        sample_memory("many topics")
+        say("a broker joins")
+        book.add("join", subject.name, topics.join())
+
+
+def _lose(
+    plan: ClusterBenchPlan,
+    subject: BenchSubject,
+    asking: ClusterRequests,
+    book: Book,
+    say: Callable[[str], None],
+) -> None:
+    """Measure a broker that catches up, one that is shut down, and one that is killed."""
     if plan.has("catch-up"):
         say("catch-up")
         caught_up = losses.catch_up(subject, asking, plan.megabytes)
@@ -194,16 +253,9 @@ def turn(
         say("failover")
         times = losses.failover(subject, asking, plan.kills, plan.session_timeout_ms)
         book.add("failover", subject.name, {"each": times})
-    if plan.has("many"):
-        say(f"{plan.partitions} partitions")
-        many = losses.ManyPartitions(subject, asking, plan.partitions)
-        book.add("many", subject.name, {"created": many.create()})
-        sample_memory("many partitions")
-        for what, controller in (("a member", False), ("the controller", True)):
-            book.add("many", subject.name, {what: many.lose(controller=controller)})
 
 
-def write(book: Book, plan: ClusterBenchPlan, report: Path) -> None:
+def write(book: Book, plan: ClusterBenchPlan, note: str, report: Path) -> None:
     """Write the figures into the folder `report`, as JSON and as Markdown."""
     report.mkdir(parents=True, exist_ok=True)
     content = {
@@ -212,7 +264,7 @@ def write(book: Book, plan: ClusterBenchPlan, report: Path) -> None:
         "figures": book.as_json(),
     }
     (report / "figures.json").write_text(json.dumps(content, indent=2) + "\n")
-    (report / "figures.md").write_text(book.markdown(plan.note))
+    (report / "figures.md").write_text(book.markdown(note))
 
 
 if __name__ == "__main__":

@@ -86,6 +86,11 @@ class ClusterRequests:
             peer.close()
         self._peers.clear()
 
+    def forget(self, broker_id: int) -> None:
+        """Close the connection to a broker that will not be asked again."""
+        if (peer := self._peers.pop(broker_id, None)) is not None:
+            peer.close()
+
     def ask(self, broker_id: int, request: Message) -> Any:  # noqa: ANN401 - any response
         """Return the response of a broker. Raises NoAnswer."""
         assert request.API_KEY is not None
@@ -133,7 +138,12 @@ class ClusterRequests:
         return NOBODY if partition is None else partition.leader_id
 
     def controller(self, among: Iterable[int]) -> int:
-        """Return the controller, once all these brokers report the same one."""
+        """Return the controller, once all these brokers report the same one.
+
+        Return one of them if no broker is the controller: each forwards what only controllers do.
+        """
+        if not self._subject.has_controller:
+            return min(among)
         controllers: set[int] = set()
 
         def agreed() -> bool:
@@ -152,7 +162,9 @@ class ClusterRequests:
             "all members",
         )
 
-    def wait_until_in_sync(self, topics: Sequence[str], partitions: int, copies: int) -> None:
+    def wait_until_in_sync(
+        self, topics: Sequence[str], partitions: int, copies: int, poll_s: float = POLL_S
+    ) -> None:
         """Wait until each broker reports all partitions with a leader and that many in-sync
         replicas."""
 
@@ -164,7 +176,7 @@ class ClusterRequests:
                 for partition in reported
             )
 
-        until(lambda: all(map(whole, self._subject.brokers)), f"{copies} replicas in sync")
+        until(lambda: all(map(whole, self._subject.brokers)), f"{copies} replicas in sync", poll_s)
 
     # Changes
 
@@ -185,12 +197,17 @@ class ClusterRequests:
             self._create(CreatableTopic(topic, partitions, COUNT))
         self.wait_until_in_sync(topics, len(topics) * partitions, COUNT)
 
-    def _create(self, topic: CreatableTopic) -> None:
-        """Create a topic; raise RequestFailed if the controller refuses."""
+    def create_together(self, topics: Sequence[str]) -> None:
+        """Create topics of one partition by one request; they may not be in sync on return."""
+        self._create(*(CreatableTopic(topic, 1, COUNT) for topic in topics))
+
+    def _create(self, *topics: CreatableTopic) -> None:
+        """Create topics; raise RequestFailed if the controller refuses."""
         controller = self.controller(self._subject.brokers)
-        reply = self.ask(controller, CreateTopicsRequest([topic], TIMEOUT_MS))
-        if reply.topics[0].error_code:
-            raise RequestFailed(f"CreateTopics: {reply.topics[0]!r}")
+        reply = self.ask(controller, CreateTopicsRequest([*topics], TIMEOUT_MS))
+        for created in reply.topics:
+            if created.error_code:
+                raise RequestFailed(f"CreateTopics: {created!r}")
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
         """Reassign partitions to these brokers; raise RequestFailed if the controller refuses."""

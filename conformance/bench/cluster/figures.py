@@ -11,13 +11,14 @@ from rich.table import Table
 
 from kwire.conformance.bench import report
 from kwire.conformance.bench.cluster.steady import WORKS
-from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE
+from kwire.conformance.bench.cluster.subjects import KWIRE
 from kwire.conformance.bench.measure import Series
 from kwire.conformance.bench.rows import Figure, Figures
 
 LOSS: Final = "kill -9 of a leader, to the next record that is acknowledged"
 SHUTDOWN: Final = "each broker stopped and started under a client's load"
 MANY: Final = "kill -9 with many partitions, until all are served again"
+JOIN: Final = "a broker comes into a cluster with many topics"
 MEMORY: Final = "memory of the three brokers"
 
 SECONDS = Figure("each", "s", more_is_better=False)
@@ -40,11 +41,12 @@ class Failures(Series):
 class Book:
     """The results so far."""
 
-    def __init__(self) -> None:
-        """Create all series of the report, still without values.
+    def __init__(self, apache: str) -> None:
+        """Create all series of the report, still without values; `apache` is Apache Kafka's name.
 
         A target says how many times better than Apache Kafka kwire has to be: 1.0 means as good.
         """
+        self.apache = apache
         self.series = [
             Series(work.key, f"acks=all, {work.title}", figure, None)
             for work in WORKS
@@ -60,8 +62,11 @@ class Book:
             _of("many", MANY, "created", "s"),
             _of("many", MANY, "a member", "s", 1.0),
             _of("many", MANY, "the controller", "s", 1.0),
+            _of("join", JOIN, "created", "s"),
+            _of("join", JOIN, "joined", "s", 1.0),
+            _of("join", JOIN, "again", "s", 1.0),
         ]
-        for when in ("idle", "after load", "many partitions"):
+        for when in ("idle", "after load", "many partitions", "many topics"):
             self.series += [_of("memory", MEMORY, f"{when}, {kind}", "MB") for kind in KINDS]
 
     def add(self, row: str, subject: str, figures: Mapping[str, float | Sequence[float]]) -> None:
@@ -85,25 +90,25 @@ class Book:
     def table(self, note: str) -> Table:
         """Return the table for the terminal, with this note below it."""
         table = Table(title="Clusters of three", title_justify="left", caption=note)
-        names = report.columns(APACHE)
+        names = report.columns(self.apache)
         for at in SHOWN:
             table.add_column(names[at], justify="left" if at < 2 else "right")
         for series in self.measured:
-            line = report.cells(series, APACHE)
+            line = report.cells(series, self.apache)
             table.add_row(*(line[at] for at in SHOWN))
         return table
 
     def markdown(self, note: str) -> str:
         """Return the section of the report in Markdown; numbers are aligned to the right."""
-        names = report.columns(APACHE)
+        names = report.columns(self.apache)
         lines = [[names[at] for at in SHOWN], ["---"] * 2 + ["---:"] * (len(SHOWN) - 2)]
-        cells = [report.cells(series, APACHE) for series in self.measured]
+        cells = [report.cells(series, self.apache) for series in self.measured]
         lines += [[line[at] for at in SHOWN] for line in cells]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return f"## Clusters of three\n\n{note}\n\n{table}\n"
 
     def as_json(self) -> list[dict[str, Any]]:
-        return [_as_json(series) for series in self.measured]
+        return [_as_json(series, self.apache) for series in self.measured]
 
     def print(self, console: Console, note: str) -> None:
         console.print(self.table(note))
@@ -121,9 +126,9 @@ def _failed_figure() -> Figure:
     return Figure("failed", "records", more_is_better=False)
 
 
-def _as_json(series: Series) -> dict[str, Any]:
+def _as_json(series: Series, apache: str) -> dict[str, Any]:
     """Return the values of a series, their medians, and kwire's ratio to Apache Kafka."""
-    ratios = series.ratios(KWIRE, APACHE)
+    ratios = series.ratios(KWIRE, apache)
     return {
         "row": series.row,
         "title": series.title,
@@ -135,5 +140,5 @@ def _as_json(series: Series) -> dict[str, Any]:
         "times_better": median(ratios) if ratios else None,
         "wanted_times_better": series.target,
         "limit": series.limit,
-        "met": series.met(KWIRE, APACHE),
+        "met": series.met(KWIRE, apache),
     }

@@ -15,15 +15,17 @@ from kwire.conformance.bench.cluster.steady import (
     PacedClient,
     keep_pace,
 )
-from kwire.conformance.bench.cluster.subjects import COUNT, BenchSubject
+from kwire.conformance.bench.cluster.subjects import (
+    COUNT,
+    HEARTBEATS_A_SESSION,
+    BenchSubject,
+)
 from kwire.conformance.bench.measure import new_topic
 from kwire.conformance.bench.rows import Figures
 
 PROBE_S: Final = 0.005
 """Interval of requests to the survivors after a loss, which limits the precision of the time."""
 MANY_PROBE_S: Final = 0.1
-HEARTBEATS_A_SESSION: Final = 3
-"""Heartbeats of ZooKeeper's clients during a session's timeout, both Java's and kazoo."""
 BATCH_BYTES: Final = 900_000
 CATCH_UP_PARTITIONS: Final = 6
 PARTITIONS_A_TOPIC: Final = 100

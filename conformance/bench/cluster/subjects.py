@@ -1,43 +1,49 @@
-"""The measured clusters: three brokers of one kind with their ZooKeeper."""
+"""The measured clusters: three brokers of one kind, and where their metadata are kept."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from kwire.conformance.apache_kafka import SERVER_JVM, ZOOKEEPER_VERSION, ZooKeeperBroker
+from kwire.conformance import kraft_cluster
+from kwire.conformance.apache_kafka import (
+    SERVER_JVM,
+    VERSION,
+    ZOOKEEPER_VERSION,
+    ApacheKafka,
+    ZooKeeperBroker,
+)
 from kwire.conformance.bench.load import Address
+from kwire.conformance.kraft_cluster import KRaftCluster
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from kwire.testing.cluster import replicated
 
 COUNT: Final = 3
 KWIRE: Final = "kwire"
-APACHE: Final = f"Apache Kafka {ZOOKEEPER_VERSION}"
+HEARTBEATS_A_SESSION: Final = 3
+"""Heartbeats during a session's timeout: ZooKeeper's clients choose it, Java's and kazoo."""
 
-AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
-
-
-def settings(session_timeout_ms: int) -> dict[str, str]:
-    """Return the settings of all brokers of both kinds; all others have their defaults."""
-    return {
-        **replicated(COUNT),
-        "min.insync.replicas": "2",
-        "zookeeper.session.timeout.ms": str(session_timeout_ms),
-        "auto.leader.rebalance.enable": "false",  # no leader moves during a measurement
-        "group.initial.rebalance.delay.ms": "0",
-    }
+AnyBroker: TypeAlias = BrokerProcess | ApacheKafka
+Create: TypeAlias = Callable[[int], AnyBroker]
+"""Makes the broker with this id, which is not started."""
 
 
 class BenchSubject:
-    """Three running brokers, by id."""
+    """Running brokers, by id; more can be added."""
 
-    def __init__(self, name: str, brokers: Mapping[int, AnyBroker]) -> None:
+    def __init__(
+        self, name: str, brokers: Mapping[int, AnyBroker], create: Create, *, has_controller: bool
+    ) -> None:
+        """`has_controller`: one of the brokers is the controller, and the others know which."""
         self.name = name
         self.brokers = dict(brokers)
+        self.create = create
+        self.has_controller = has_controller
 
     @property
     def bootstrap(self) -> str:
@@ -47,7 +53,7 @@ class BenchSubject:
         return "127.0.0.1", self.brokers[broker_id].port
 
     def memory_mb(self) -> tuple[float, float]:
-        """PSS and RSS of the three brokers in MB (10^6 bytes), without ZooKeeper."""
+        """PSS and RSS of all brokers in MB (10^6 bytes), without ZooKeeper or controllers."""
         sizes = [_memory_kb(broker.pid) for broker in self.brokers.values()]
         pss, rss = (sum(kilobytes) * 1024 / 1e6 for kilobytes in zip(*sizes, strict=True))
         return pss, rss
@@ -65,31 +71,96 @@ def _memory_kb(pid: int) -> tuple[int, int]:
     return pss, rss
 
 
+@dataclass(frozen=True)
+class Contest:
+    """Clusters of kwire and of Apache Kafka that are measured in turns.
+
+    `store` says where a cluster's metadata are kept.  `nodes` starts that, and yields what makes
+    the brokers of the cluster of that name: from its directory and the settings of all brokers.
+    """
+
+    apache: str
+    store: str
+    has_controller: bool
+    settings: Callable[[int], Mapping[str, str]]
+    """The settings of brokers for a timeout of their sessions in ms."""
+    nodes: Callable[[str, Path, Mapping[str, str]], AbstractContextManager[Create]]
+
+    @property
+    def names(self) -> list[str]:
+        return [KWIRE, self.apache]
+
+    @contextmanager
+    def running(
+        self, name: str, directory: Path, session_timeout_ms: int
+    ) -> Iterator[BenchSubject]:
+        """Start a cluster; at the end, stop it and delete its data."""
+        settings = {**COMMON, **self.settings(session_timeout_ms)}
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            create = stack.enter_context(self.nodes(name, directory, settings))
+            subject = BenchSubject(name, {}, create, has_controller=self.has_controller)
+            # A clean stop is not needed here.
+            stack.callback(lambda: [broker.kill() for broker in subject.brokers.values()])
+            for broker_id in range(1, COUNT + 1):
+                subject.brokers[broker_id] = broker = create(broker_id)
+                broker.start()
+            yield subject
+
+
+COMMON: Final = {
+    **replicated(COUNT),
+    "min.insync.replicas": "2",
+    "auto.leader.rebalance.enable": "false",  # no leader moves during a measurement
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""The settings of all brokers of all kinds; all others have their defaults."""
+
+
 @contextmanager
-def running(name: str, directory: Path, session_timeout_ms: int) -> Iterator[BenchSubject]:
-    """Start a cluster; at the end, stop it and delete its data."""
-    common = settings(session_timeout_ms)
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        zookeeper = ZooKeeperProcess(directory / "zookeeper")
-        stack.enter_context(zookeeper)
+def _zookeeper(name: str, directory: Path, settings: Mapping[str, str]) -> Iterator[Create]:
+    """Run a ZooKeeper, and yield what makes brokers on it."""
+    with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
         connect = zookeeper.connect("/bench")
-        brokers = {
-            broker_id: _create(name, directory, connect, broker_id, common)
-            for broker_id in range(1, COUNT + 1)
-        }
-        for broker in brokers.values():
-            stack.callback(broker.kill)  # a clean stop is not needed here
-            broker.start()
-        yield BenchSubject(name, brokers)
+
+        def create(broker_id: int) -> AnyBroker:
+            folder = directory / f"broker-{broker_id}"
+            if name != KWIRE:
+                return ZooKeeperBroker(
+                    folder, connect, broker_id, settings=settings, jvm=SERVER_JVM
+                )
+            own = {"broker.id": str(broker_id), "zookeeper.connect": connect}
+            return BrokerProcess(folder, {**settings, **own})
+
+        yield create
 
 
-def _create(
-    name: str, directory: Path, connect: str, broker_id: int, common: Mapping[str, str]
-) -> AnyBroker:
-    """Return a broker of this kind that is not started yet; `common` are the cluster's settings."""
-    folder = directory / f"broker-{broker_id}"
-    if name == APACHE:
-        return ZooKeeperBroker(folder, connect, broker_id, settings=common, jvm=SERVER_JVM)
-    own = {"broker.id": str(broker_id), "zookeeper.connect": connect}
-    return BrokerProcess(folder, {**common, **own})
+@contextmanager
+def _controller(name: str, directory: Path, settings: Mapping[str, str]) -> Iterator[Create]:
+    """Run a controller of Apache Kafka, and yield what makes brokers beside it."""
+    kind = kraft_cluster.KWIRE if name == KWIRE else kraft_cluster.APACHE
+    cluster = KRaftCluster(directory, [], settings=settings, jvm=SERVER_JVM)
+    try:
+        cluster.start_controllers()
+        yield lambda broker_id: cluster.add(broker_id, kind)
+    finally:
+        cluster.kill()
+
+
+ON_ZOOKEEPER: Final = Contest(
+    f"Apache Kafka {ZOOKEEPER_VERSION}",
+    "a ZooKeeper of the cluster's own",
+    has_controller=True,
+    settings=lambda session_ms: {"zookeeper.session.timeout.ms": str(session_ms)},
+    nodes=_zookeeper,
+)
+BESIDE_CONTROLLER: Final = Contest(
+    f"Apache Kafka {VERSION}",
+    f"a KRaft controller of the cluster's own, of Apache Kafka {VERSION}",
+    has_controller=False,
+    settings=lambda session_ms: {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_A_SESSION),
+    },
+    nodes=_controller,
+)
