@@ -31,7 +31,7 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
 	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
-	spark bench bench-cluster opening demo clean
+	spark bench bench-cluster metadata-records opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -129,8 +129,11 @@ spark: ## the tests of Spark's connector with an older Spark, in build/spark-4.0
 bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
 	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)
 
-bench-cluster: env-dev ## three brokers beside three of Apache Kafka 3.9.2; ARGS='--quick', '--only failover'
+bench-cluster: env-dev ## three brokers beside three of Apache Kafka; ARGS='--kraft', '--only failover'
 	$(VENV_PYTHON) -m kwire.conformance.bench.cluster $(ARGS)
+
+metadata-records: env-dev ## what Apache Kafka's controllers write beside kwire's brokers and beside their own
+	$(VENV_PYTHON) -m kwire.conformance.kraft $(ARGS)
 
 opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, beside Apache Kafka's
 	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)
