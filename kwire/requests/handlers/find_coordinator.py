@@ -6,9 +6,10 @@ Behaviour
   `__share_group_state` for a share partition.
 - Any key is valid, also the empty one.  Only the key of a share partition has a form,
   `group:topic id:partition`.
-- The first request creates `__consumer_offsets` or `__transaction_state`.  Apache Kafka then
-  answers COORDINATOR_NOT_AVAILABLE until the topic exists, and clients ask again; this broker
-  waits for the topic and answers with the coordinator.
+- The first valid request creates the topic.  Apache Kafka then answers COORDINATOR_NOT_AVAILABLE
+  until the topic exists, and clients ask again; this broker waits for the topic and answers with
+  the coordinator.  Share groups of Apache Kafka's brokers ask any broker to create
+  `__share_group_state`.
 - COORDINATOR_NOT_AVAILABLE if the topic does not exist, or the partition's leader has no endpoint
   on the client's listener.  INVALID_REQUEST for an unknown type of key.
 
@@ -51,8 +52,6 @@ TOPICS = {
     TRANSACTION: TRANSACTION_STATE_TOPIC,
     SHARE: SHARE_GROUP_STATE_TOPIC,
 }
-CREATED_ON_FIRST_USE = frozenset({GROUP, TRANSACTION})
-
 MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -82,10 +81,12 @@ def handle(
     broker: Broker, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Return the coordinator of each key; create its internal topic at the first use."""
-    kind = request.key_type
-    if kind in CREATED_ON_FIRST_USE and TOPICS[kind] not in broker.image.topics:
-        return _create_and_find(broker, request, context.api_version, context.listener)
-    return _find(broker, request, context.api_version, context.listener)
+    kind, version = request.key_type, context.api_version
+    keys = [request.key] if version < SEVERAL_KEYS_SINCE else request.coordinator_keys
+    is_valid = any(_is_valid(kind, key, version) for key in keys)
+    if is_valid and TOPICS[kind] not in broker.image.topics:
+        return _create_and_find(broker, request, version, context.listener)
+    return _find(broker, request, version, context.listener)
 
 
 async def _create_and_find(
@@ -128,7 +129,7 @@ def _coordinator(
 
     The coordinator leads the partition of the internal topic that `key` belongs to.
     """
-    if kind not in TOPICS or (kind == SHARE and not _is_share_key(key, version)):
+    if not _is_valid(kind, key, version):
         return CoordinatorAddress(ErrorCode.INVALID_REQUEST)
     topic = broker.image.topics.get(TOPICS[kind])
     if topic is None:
@@ -139,6 +140,11 @@ def _coordinator(
     if endpoint is None:
         return NOT_AVAILABLE
     return CoordinatorAddress(ErrorCode.NONE, leader, endpoint.host, endpoint.port)
+
+
+def _is_valid(kind: int, key: str, version: int) -> bool:
+    """Whether `key` can be the key of a coordinator of this type."""
+    return kind in TOPICS and (kind != SHARE or _is_share_key(key, version))
 
 
 def _is_share_key(key: str, version: int) -> bool:
