@@ -21,8 +21,8 @@ SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": 
 
 
 @contextmanager
-def controller(directory: Path) -> Iterator[KafkaController]:
-    kafka = KafkaController(directory / "controller", settings=SESSION)
+def controller(directory: Path, release: str | None = None) -> Iterator[KafkaController]:
+    kafka = KafkaController(directory / "controller", settings=SESSION, release=release)
     kafka.start()
     try:
         yield kafka
@@ -100,8 +100,18 @@ def consume(bootstrap: str, group: str, count: int) -> list[int]:
         consumer.close()
 
 
-def test_broker_serves_stock_clients_and_restarts_beside_a_controller(tmp_path: Path) -> None:
-    with controller(tmp_path) as beside:
+@pytest.mark.parametrize(
+    "release",
+    [
+        None,
+        pytest.param("3.9", marks=pytest.mark.long),
+        pytest.param("4.1", marks=pytest.mark.long),
+    ],
+)
+def test_broker_serves_stock_clients_and_restarts_beside_a_controller(
+    tmp_path: Path, release: str | None
+) -> None:
+    with controller(tmp_path, release) as beside:
         with broker(tmp_path, beside) as running:
             admin = AdminClient({"bootstrap.servers": running.bootstrap})
             admin.create_topics([NewTopic("t", 3, 1)])["t"].result(PATIENCE_S)

@@ -89,11 +89,7 @@ async def cluster_id_of(quorum: Quorum, peers: ControllerPeers, config: BrokerCo
         except PeerError as error:
             if trio.current_time() >= quiet_until:
                 quiet_until = trio.current_time() + QUIET_S
-                _logger.warning(
-                    "the controller at %s does not tell its cluster's id: %s; trying again",
-                    address,
-                    error,
-                )
+                _logger.warning("no controller names the cluster yet: %s; trying again", error)
         await trio.sleep(config.controller_quorum_retry_backoff_ms / 1000)
     raise ConfigError("controller.quorum.bootstrap.servers names no controller")
 
