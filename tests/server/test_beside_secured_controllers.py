@@ -83,7 +83,10 @@ def secured(directory: Path) -> Iterator[BrokerProcess]:
         kafka.stop()
 
 
-def login(broker: BrokerProcess, user: str, mechanism: str = "PLAIN") -> dict[str, str]:
+Login = dict[str, str | int | float | bool]
+
+
+def login(broker: BrokerProcess, user: str, mechanism: str = "PLAIN") -> Login:
     return {
         "bootstrap.servers": broker.bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -120,7 +123,7 @@ def why_not_created(admin: AdminClient, topic: str) -> str | None:
     return None
 
 
-def why_not_written(settings: dict[str, str], topic: str) -> str | None:
+def why_not_written(settings: Login, topic: str) -> str | None:
     """The name of the error that refuses a record; None if it is there."""
     outcomes: list[str | None] = []
     producer = Producer({**settings, "message.timeout.ms": str(int(PATIENCE_S * 1000))})
