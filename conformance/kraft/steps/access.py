@@ -100,7 +100,7 @@ def _ask_once_known(stage: RecordsStage, broker_id: int, request: Message) -> No
 
     def is_known() -> bool:
         answers[:] = [stage.ask(broker_id, request, "alice")]
-        return answers[0].error_code != ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        return bool(answers[0].error_code != ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
     stage.wait_for(is_known, "the token is known")
     succeed(answers[0])
