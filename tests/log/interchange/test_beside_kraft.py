@@ -19,6 +19,8 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as Assigned
 
 from kwire.client.cluster import Cluster
+from kwire.client.cluster import TopicPartition as Place
+from kwire.client.groups import commit_offsets, fetch_offsets
 from kwire.client.topics import create_topic
 from kwire.codecs.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -27,7 +29,7 @@ from kwire.codecs.messages.describe_quorum import (
     ResponsePartitionData,
 )
 from kwire.security.authority import STANDARD
-from kwire.testing import BrokerProcess
+from kwire.testing import BrokerProcess, SharedClusterProcess
 from tests.cli.test_adopt import (
     SUPER_USERS,
     ends,
@@ -43,8 +45,8 @@ from tests.cluster.stores.kraft.real_controller import (
 )
 from tests.commands.forked import run_kwire
 from tests.log.interchange.conftest import Ours, Written
-from tests.log.interchange.filling import SETTINGS
-from tests.log.interchange.observed import differences, observe, without
+from tests.log.interchange.filling import SETTINGS, Filling
+from tests.log.interchange.observed import Seen, differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
 from tests.polling import until
 
@@ -90,9 +92,27 @@ def adopt(data_dir: Path, *controllers: AdoptedController) -> None:
         each.wait_until_up()
 
 
+def kwire_broker(
+    root: Path,
+    controller: KafkaController,
+    broker_id: int = 1,
+    log_dir: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> BrokerProcess:
+    membership = {
+        "process.roles": "broker",
+        "node.id": str(broker_id),
+        "log.dirs": str(log_dir or root / "data"),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        **controller.quorum,
+    }
+    return BrokerProcess(root, {**membership, **SETTINGS, **(settings or {})})
+
+
 def apache_broker(
     root: Path,
-    controller: AdoptedController,
+    controller: KafkaController,
     broker_id: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> KafkaBroker:
@@ -118,6 +138,54 @@ def test_clients_see_the_same_data_on_apache_kafka_after_the_adoption(
         assert differences(seen, without(observe(apache.bootstrap), *CHANGED)) == []
     assert complaints(apache.log_file.read_text()) == []
     assert verified(data_dir) == []
+
+
+def test_both_brokers_continue_an_adopted_directory_in_turns(
+    by_kwire: Ours, controller: AdoptedController, tmp_path: Path
+) -> None:
+    root = tmp_path / "broker"
+    data_dir = Path(shutil.copytree(by_kwire.data_dir, root / "data"))
+    adopt(data_dir, controller)
+    seen = without(by_kwire.seen, *CHANGED)
+    ours, theirs = kwire_broker(root, controller), apache_broker(root, controller)
+    turns: list[BrokerProcess | KafkaBroker] = [ours, theirs, ours]
+    for broker in turns:
+        seen = continued(broker, seen)
+    assert complaints(theirs.log_file.read_text()) == []
+    assert verified(data_dir) == []
+
+
+@pytest.mark.long
+def test_both_brokers_continue_a_directory_of_apache_kafka_in_turns(
+    apache_kafka_libs: Path, tmp_path: Path, rounds: int
+) -> None:
+    root, controller = tmp_path / "broker", KafkaController(tmp_path / "controller")
+    with controller:
+        continue_in_turns(root, controller, rounds)
+    assert verified(root / "data") == []
+
+
+def continue_in_turns(root: Path, controller: KafkaController, rounds: int) -> None:
+    """Let Apache Kafka write first."""
+    ours, theirs = kwire_broker(root, controller), apache_broker(root, controller)
+    with theirs:
+        filling = Filling(theirs.bootstrap, rounds)
+        filling.create_topics()
+        filling.write(0)
+        filling.write(1)
+        seen = without(observe(theirs.bootstrap), *CHANGED)
+    turns: list[BrokerProcess | KafkaBroker] = [ours, theirs, ours]
+    for broker in turns:
+        seen = continued(broker, seen)
+    assert complaints(theirs.log_file.read_text()) == []
+
+
+def continued(broker: BrokerProcess | KafkaBroker, seen: Seen) -> Seen:
+    """Check that clients of this broker see what they saw, and write more; return what they see."""
+    with broker:
+        assert differences(seen, without(observe(broker.bootstrap), *CHANGED)) == []
+        Filling(broker.bootstrap, 1).write(0)
+        return without(observe(broker.bootstrap), *CHANGED)
 
 
 @pytest.mark.long
@@ -187,9 +255,11 @@ def test_killed_broker_loses_no_record_by_the_adoption(
         assert consumed_from(apache.bootstrap) == produced
 
 
+@pytest.mark.parametrize("kinds", ["k", pytest.param("aka", marks=pytest.mark.long)])
 def test_users_quotas_and_access_rules_are_there_after_the_adoption(
-    controller: AdoptedController, tmp_path: Path
+    kinds: str, controller: AdoptedController, tmp_path: Path
 ) -> None:
+    """On brokers of these kinds, one after the other: kwire's and Apache Kafka's."""
     access = {"authorizer.class.name": STANDARD, **SUPER_USERS}
     controller.settings |= access
     single = BrokerProcess(tmp_path / "broker", {"node.id": "7", **access})
@@ -197,14 +267,60 @@ def test_users_quotas_and_access_rules_are_there_after_the_adoption(
         fill(cluster)
         before, ends_before = observed(cluster), ends(cluster)
     adopt(single.data_dir, controller)
-    with (
-        apache_broker(single.directory, controller, 7, access) as apache,
-        Cluster(apache.bootstrap, timeout_s=240) as cluster,
-    ):
-        assert observed(cluster) == before
-        assert transaction_level(cluster) == 1
-        produce(cluster)
-        assert {end - 1 for end in ends(cluster)} == ends_before
+    brokers: dict[str, BrokerProcess | KafkaBroker] = {
+        "k": kwire_broker(single.directory, controller, 7, settings=access),
+        "a": apache_broker(single.directory, controller, 7, access),
+    }
+    for more, kind in enumerate(kinds, 1):
+        broker = brokers[kind]
+        with broker, Cluster(broker.bootstrap, timeout_s=240) as cluster:
+            assert observed(cluster) == before
+            assert transaction_level(cluster) == 1
+            produce(cluster)
+            assert {end - more for end in ends(cluster)} == ends_before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_three_brokers_of_one_machine_go_on_beside_the_controller(
+    controller: AdoptedController, tmp_path: Path, *, is_killed: bool
+) -> None:
+    """Two stay kwire's, and the third becomes Apache Kafka's."""
+    before = SharedClusterProcess(tmp_path / "cluster", 3)
+    with before, Cluster(before.bootstrap, timeout_s=240) as cluster:
+        create_topic(cluster, TOPIC, partitions=3, replication_factor=3)
+        produced = produced_to(before.bootstrap)
+        commit_offsets(cluster, "g", {Place(TOPIC, 0): 7})
+        topic_id = cluster.topic(TOPIC).topic_id
+        if is_killed:
+            before.kill()
+    adopt(before.data_dir, controller)
+    folders = {number: before.data_dir / f"broker-{number}" for number in (1, 2, 3)}
+    with ExitStack() as running:
+        brokers: list[BrokerProcess | KafkaBroker] = [
+            running.enter_context(kwire_broker(tmp_path / "1", controller, 1, folders[1])),
+            running.enter_context(kwire_broker(tmp_path / "2", controller, 2, folders[2])),
+            running.enter_context(apache_broker(placed(tmp_path / "3", folders[3]), controller, 3)),
+        ]
+        bootstrap = ",".join(broker.bootstrap for broker in brokers)
+        cluster = running.enter_context(Cluster(bootstrap, timeout_s=240))
+        assert cluster.topic(TOPIC).topic_id == topic_id
+        assert consumed_from(bootstrap, RECORDS) == produced
+        assert fetch_offsets(cluster, "g")[Place(TOPIC, 0)].offset == 7
+        until(lambda: all_in_sync(cluster), "some replica is not in sync")
+        again = produced_to(bootstrap)
+        assert consumed_from(bootstrap, 2 * RECORDS) == [*produced, *again]
+
+
+def placed(root: Path, log_dir: Path) -> Path:
+    """The folder of a broker whose log directory is elsewhere."""
+    root.mkdir()
+    (root / "data").symlink_to(log_dir)
+    return root
+
+
+def all_in_sync(cluster: Cluster) -> bool:
+    return all(len(each.isr_nodes) == 3 for each in cluster.topic(TOPIC).partitions)
 
 
 TOPIC, RECORDS = "records", 200
@@ -227,14 +343,14 @@ def produced_to(bootstrap: str) -> list[bytes]:
     return values
 
 
-def consumed_from(bootstrap: str) -> list[bytes]:
-    """The records of partition 0."""
+def consumed_from(bootstrap: str, count: int = RECORDS) -> list[bytes]:
+    """The first records of partition 0."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "any"})
     consumer.assign([Assigned(TOPIC, 0, OFFSET_BEGINNING)])
     found: list[bytes] = []
     deadline = time.monotonic() + 240
-    while len(found) < RECORDS and time.monotonic() < deadline:
-        found += [value_of(each) for each in consumer.consume(RECORDS, 1.0) if not each.error()]
+    while len(found) < count and time.monotonic() < deadline:
+        found += [value_of(each) for each in consumer.consume(count, 1.0) if not each.error()]
     consumer.close()
     return found
 
