@@ -26,8 +26,13 @@ STARVED = frozenset({"KAFKA_STORAGE_ERROR"})
 """Errors of a broker without disk space or descriptors only."""
 STARVING_FAULTS = frozenset({"descriptors", "disk"})
 
-STARTING_FAULTS = frozenset({"kill", "restart"})
-"""Faults that are over once the broker answers again."""
+STARTING_FAULTS = frozenset(
+    {"kill", "restart", "controller kill", "controller pause", "controllers kill"}
+)
+"""Faults that are over once the broker answers again.
+
+Without a controller, a broker keeps a request that it forwards for longer than clients wait.
+"""
 
 
 def errors_are_kafkas(history: History) -> Iterator[Violation]:

@@ -63,8 +63,8 @@ def live_by_tools(cluster: WatchedCluster, tool: Tool, name: str, directory: Pat
     plan = {(name, 0): [1, 2, 3], (name, 1): [2, 3, 1]}
     _reassign(tool, directory, plan)
     until(lambda: _first_two(cluster, name) == [(1, 2, 3), (2, 3, 1)], "moved back")
-    output = tool(REASSIGNMENT, "--reassignment-json-file", _plan(directory, plan), "--verify")
-    assert output.count("is completed") == 2
+    verify = ["--reassignment-json-file", _plan(directory, plan), "--verify"]
+    until(lambda: tool(REASSIGNMENT, *verify).count("is completed") == 2, "completed")
     until(lambda: all(isr == ALL for _, _, isr in cluster.topic(1, name) or ()), "in sync")
     tool(ELECTION, "--election-type", "PREFERRED", "--all-topic-partitions")
     until(

@@ -10,10 +10,13 @@ from kwire.conformance.chaos.churn import round as churn
 from kwire.conformance.chaos.churn.member import KINDS, MIGRATING, SHARE
 from kwire.conformance.chaos.churn.plan import ALL_KINDS
 from kwire.conformance.chaos.history import History
+from kwire.conformance.kraft_cluster import APACHE, KWIRE
 
 pytestmark = pytest.mark.slow
 SEED = 2594
 """A seed whose first four events are all of HAPPENED."""
+LOSES_EACH = 31
+"""A seed whose first sixteen events kill each of three brokers."""
 HAPPENED = ("fault", "kill_member", "leave_member", "pause_member")
 
 
@@ -49,3 +52,16 @@ def test_groups_survive_churn_of_a_cluster_of_brokers(tmp_path: Path) -> None:
     verdict = churn.run(SEED, 20, (MIGRATING, SHARE), tmp_path, brokers=3, moves_least=4)
     assert verdict.violations == []
     assert all(history_in(tmp_path).operations(what) for what in HAPPENED)
+
+
+@pytest.mark.java
+@pytest.mark.long
+@pytest.mark.parametrize("kinds", [(KWIRE, KWIRE, APACHE), (APACHE, APACHE, KWIRE)], ids="-".join)
+def test_groups_of_all_kinds_survive_churn_of_a_mixed_cluster(
+    kinds: tuple[str, ...], apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    """Brokers of both kinds are killed one after the other."""
+    verdict = churn.run(LOSES_EACH, 40, ALL_KINDS, tmp_path, broker_kinds=kinds, moves_least=16)
+    assert verdict.violations == []
+    killed = {each.result["broker"] for each in history_in(tmp_path).operations("fault")}
+    assert killed == {1, 2, 3}, "it follows from the seed"

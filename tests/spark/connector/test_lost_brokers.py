@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from kwire.conformance.kraft_cluster import APACHE, KWIRE, KRaftCluster
 from kwire.testing import ClusterProcess, ZooKeeperProcess
 from tests.spark.connector.cluster import TIMEOUT_S, Cluster, wait_until
 from tests.spark.connector.reading import Kafka
@@ -136,41 +137,61 @@ def test_exactly_once_copy_holds_though_each_broker_is_lost(
     spark: SparkSession, zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str
 ) -> None:
     with ClusterProcess(tmp_path, zookeeper.connect(f"/{unique}"), settings=SETTINGS) as brokers:
-        cluster, kafka = Cluster(brokers.bootstrap), Kafka(spark, brokers.bootstrap)
-        topics = source, sink = f"{unique}-source", f"{unique}-sink"
-        create(cluster, *topics)
-        copy = Copy(kafka, brokers.bootstrap, topics, tmp_path / "checkpoint")
-        writer = Writer(brokers.bootstrap, source)
-        arrivals = Arrivals(brokers.bootstrap, sink)
-        query = copy.start()
+        copy_while_brokers_are_lost(spark, brokers, tmp_path, unique)
 
-        def has_come(count: int) -> bool:
-            """Whether `count` records are in the sink."""
-            assert query.isActive, query.exception()
-            return arrivals.are(count)
 
-        with writer.writing():
-            wait_until(partial(has_come, 100), "the first records")
-            for lost in brokers.brokers:
-                brokers.brokers[lost].kill()
-                brokers.wait_until_members()
-                writer.goes_on()
-                now = writer.acknowledged
-                wait_until(partial(has_come, now), f"the query goes on without {lost}")
-                brokers.brokers[lost].start()
-                brokers.wait_until_members()
-                for topic in topics:
-                    wait_until(partial(is_in_sync, cluster, topic), f"{lost} has all")
-        count = writer.acknowledged
-        wait_until(partial(has_come, count), "the last records")
-        query.processAllAvailable()  # the checkpoint has the last batch, too: it is not made again
-        query.stop()
-        arrivals.close()
-        assert cluster.numbers(source) == [*range(count)]
-        assert cluster.numbers(sink) == [*range(count)]
+@pytest.mark.parametrize("kinds", [(KWIRE, KWIRE, APACHE), (APACHE, APACHE, KWIRE)], ids="-".join)
+def test_exactly_once_copy_holds_though_each_broker_of_a_mixed_cluster_is_lost(
+    spark: SparkSession,
+    apache_kafka_libs: Path,
+    tmp_path: Path,
+    unique: str,
+    kinds: tuple[str, ...],
+) -> None:
+    settings = {"min.insync.replicas": "2"}
+    with KRaftCluster(tmp_path, kinds, settings=settings) as brokers:
+        copy_while_brokers_are_lost(spark, brokers, tmp_path, unique)
 
-        for number in range(count, count + MORE):
-            writer.send(number)
-        writer.finish()
-        assert copy.start(once=True).awaitTermination(int(TIMEOUT_S))
-        assert cluster.numbers(sink) == [*range(count + MORE)]
+
+def copy_while_brokers_are_lost(
+    spark: SparkSession, brokers: ClusterProcess | KRaftCluster, folder: Path, unique: str
+) -> None:
+    """Kill each broker and start it again while a query copies; check that nothing is doubled."""
+    cluster, kafka = Cluster(brokers.bootstrap), Kafka(spark, brokers.bootstrap)
+    topics = source, sink = f"{unique}-source", f"{unique}-sink"
+    create(cluster, *topics)
+    copy = Copy(kafka, brokers.bootstrap, topics, folder / "checkpoint")
+    writer = Writer(brokers.bootstrap, source)
+    arrivals = Arrivals(brokers.bootstrap, sink)
+    query = copy.start()
+
+    def has_come(count: int) -> bool:
+        """Whether `count` records are in the sink."""
+        assert query.isActive, query.exception()
+        return arrivals.are(count)
+
+    with writer.writing():
+        wait_until(partial(has_come, 100), "the first records")
+        for lost in brokers.brokers:
+            brokers.brokers[lost].kill()
+            brokers.wait_until_members()
+            writer.goes_on()
+            now = writer.acknowledged
+            wait_until(partial(has_come, now), f"the query goes on without {lost}")
+            brokers.brokers[lost].start()
+            brokers.wait_until_members()
+            for topic in topics:
+                wait_until(partial(is_in_sync, cluster, topic), f"{lost} has all")
+    count = writer.acknowledged
+    wait_until(partial(has_come, count), "the last records")
+    query.processAllAvailable()  # the checkpoint has the last batch, too: it is not made again
+    query.stop()
+    arrivals.close()
+    assert cluster.numbers(source) == [*range(count)]
+    assert cluster.numbers(sink) == [*range(count)]
+
+    for number in range(count, count + MORE):
+        writer.send(number)
+    writer.finish()
+    assert copy.start(once=True).awaitTermination(int(TIMEOUT_S))
+    assert cluster.numbers(sink) == [*range(count + MORE)]
