@@ -2,23 +2,27 @@
 
 `python -m tests.docker.compose_up FILE FOLDER` enters namespaces of its own, starts each service of
 the file, uses the brokers as the file's readers would, and ends everything.  Each broker is the
-image's entry point with only the file's variables.  It has its own host name and an empty
+image's entry point with only the file's variables.  A controller is Apache Kafka, which its image's
+own program sets up by the variables.  Both have their own host name and an empty
 /var/lib/kafka/data.  Published ports are forwarded from localhost, as Docker does.
 """
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import trio
 import yaml
 
+from kwire.conformance import apache_kafka
+from kwire.conformance.apache_kafka import VERSION
 from kwire.conformance.chaos.cluster.network import Network, enter
 from kwire.testing import Host
 from kwire.testing.zookeeper import ZooKeeperProcess
@@ -26,7 +30,12 @@ from kwire.testing.zookeeper import ZooKeeperProcess
 ROOT = Path(__file__).resolve().parents[2]
 ZOOKEEPER_PORT = 2181
 WAIT_S = 120
-OWN_DATA = "mount -t tmpfs none /var/lib && mkdir -p /var/lib/kafka/data && exec docker/run"
+OWN_DATA = "mount -t tmpfs none /var/lib && mkdir -p /var/lib/kafka/data"
+RUN_BROKER = f"{OWN_DATA} && exec docker/run"
+APACHE_IMAGE = "apache/kafka:"
+SET_UP = "kafka.docker.KafkaDockerWrapper"
+"""The class with which the image apache/kafka writes its settings and formats its data."""
+ENDED_BY_SIGTERM = 143
 IN_IMAGE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
 
 Service = Mapping[str, Any]
@@ -41,12 +50,43 @@ def name_hosts(hosts: Mapping[str, Host], folder: Path) -> None:
     subprocess.run(["mount", "--bind", file, "/etc/hosts"], check=True)
 
 
+def broker(name: str, service: Service, host: Host, folder: Path) -> AbstractContextManager[None]:
+    return container(name, RUN_BROKER, service, host, folder)
+
+
+def controller(
+    name: str, service: Service, host: Host, folder: Path
+) -> AbstractContextManager[None]:
+    """Run Apache Kafka as its image does: write the settings, format the data, start."""
+    for part in ("defaults", "config"):
+        (folder / name / part).mkdir(parents=True)
+    for file in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
+        (folder / name / "defaults" / file).touch()
+    set_up = apache_kafka.command(
+        SET_UP,
+        [
+            "setup",
+            *("--default-configs-dir", folder / name / "defaults"),
+            *("--mounted-configs-dir", folder / name / "none"),
+            *("--final-configs-dir", folder / name / "config"),
+        ],
+    )
+    start = apache_kafka.command(
+        "kafka.Kafka", [folder / name / "config" / "server.properties"], version=VERSION
+    )
+    script = f"hostname {name} && {OWN_DATA} && {shlex.join(set_up)} && exec {shlex.join(start)}"
+    return container(name, script, service, host, folder, status_of_end=ENDED_BY_SIGTERM)
+
+
 @contextmanager
-def broker(name: str, service: Service, host: Host, folder: Path) -> Iterator[None]:
+def container(
+    name: str, script: str, service: Service, host: Host, folder: Path, *, status_of_end: int = 0
+) -> Iterator[None]:
+    """Run a script on a host with the service's variables; it must end so after SIGTERM."""
     log = folder / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*host.launcher, "unshare", "--mount", "sh", "-c", OWN_DATA],
+            [*host.launcher, "unshare", "--mount", "--uts", "sh", "-c", script],
             env=environment_of(service),
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -58,7 +98,7 @@ def broker(name: str, service: Service, host: Host, folder: Path) -> Iterator[No
         process.terminate()
         status = process.wait(WAIT_S)
         print(log.read_text())
-    assert status == 0, f"{name} ended with status {status}"
+    assert status == status_of_end, f"{name} ended with status {status}"
 
 
 def environment_of(service: Service) -> dict[str, str]:
@@ -163,6 +203,8 @@ async def up(services: Mapping[str, Service], folder: Path) -> None:
         for name, service in services.items():
             if name == "zookeeper":
                 running.enter_context(zookeeper(hosts[name], folder))
+            elif service["image"].startswith(APACHE_IMAGE):
+                running.enter_context(controller(name, service, hosts[name], folder))
             elif "profiles" not in service:
                 running.enter_context(broker(name, service, hosts[name], folder))
         async with trio.open_nursery() as nursery:

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from kwire.cli.hosting.container import container_settings
+from kwire.codecs.uuids import uuid_bytes
+from kwire.conformance.apache_kafka import VERSION
 from kwire.settings import BrokerConfig, load
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
@@ -22,7 +24,11 @@ def parsed(path: Path) -> dict[str, Any]:
 
 def brokers(name: str) -> dict[str, dict[str, Any]]:
     services = parsed(DOCKER / name)["services"]
-    return {name: text for name, text in services.items() if "KAFKA_LISTENERS" in str(text)}
+    return {
+        name: of
+        for name, of in services.items()
+        if of["image"] == "kwire" and "KAFKA_LISTENERS" in of.get("environment", {})
+    }
 
 
 def config_of(service: dict[str, Any], folder: Path) -> BrokerConfig:
@@ -68,6 +74,22 @@ def test_compose_cluster_has_three_brokers_on_one_zookeeper(tmp_path: Path) -> N
     assert {config.zookeeper_connect for config in configs} == {"zookeeper:2181"}
     assert {config.offsets_topic_replication_factor for config in configs} == {3}
     assert parsed(DOCKER / "cluster.yaml")["services"]["zookeeper"]["image"] == "zookeeper:3.9"
+
+
+def test_compose_cluster_has_three_brokers_beside_one_controller(tmp_path: Path) -> None:
+    name = "cluster-kraft.yaml"
+    configs = [config_of(of, tmp_path) for of in brokers(name).values()]
+    assert [config.node_id for config in configs] == [1, 2, 3]
+    assert {config.broker_rack for config in configs} == {"a", "b", "c"}
+    assert {config.process_roles for config in configs} == {("broker",)}
+    assert {config.offsets_topic_replication_factor for config in configs} == {3}
+    controller = parsed(DOCKER / name)["services"]["controller"]
+    assert controller["image"] == f"apache/kafka:{VERSION}"
+    of_controller = controller["environment"]
+    voters = of_controller["KAFKA_CONTROLLER_QUORUM_VOTERS"]
+    assert voters == f"{of_controller['KAFKA_NODE_ID']}@controller:9093"
+    assert {config.controller_quorum_voters for config in configs} == {(voters,)}
+    assert len(uuid_bytes(of_controller["CLUSTER_ID"])) == 16
 
 
 SERVICE_KEYS = {

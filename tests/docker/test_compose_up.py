@@ -16,8 +16,9 @@ ROOT = DOCKER.parent
 TIMEOUT_S = 600
 
 pytestmark = pytest.mark.slow
-MARKS = {"cluster.yaml": [pytest.mark.java, pytest.mark.long]}
-"""Files with a ZooKeeper need Java, and take too long for every change."""
+OF_CLUSTERS = [pytest.mark.java, pytest.mark.long]
+MARKS = {"cluster.yaml": OF_CLUSTERS, "cluster-kraft.yaml": OF_CLUSTERS}
+"""Files with a ZooKeeper or a controller need Java, and take too long for every change."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in FILES])

@@ -42,6 +42,24 @@ def test_image_without_settings_listens_on_9092(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("role", "replicas"), [("broker", 3), (" broker ", 3), ("broker,controller", 1)]
+)
+def test_internal_topics_of_a_broker_beside_controllers_have_the_default_of_apache_kafka(
+    role: str, replicas: int, tmp_path: Path
+) -> None:
+    environ = {
+        "KAFKA_PROCESS_ROLES": role,
+        "KAFKA_NODE_ID": "2",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "100@controller:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092",
+    }
+    config = configured(tmp_path, environ=environ)
+    assert config.offsets_topic_replication_factor == replicas
+    assert config.node_id == 2
+
+
+@pytest.mark.parametrize(
     ("variable", "name", "value"),
     [
         ("KAFKA_NUM_PARTITIONS", "num_partitions", 5),

@@ -48,13 +48,18 @@ def container_settings(
     file = read_properties(mounted) if mounted.is_file() else {}
     given = {**file, **settings_from(environment), **overrides}
     defaults = {} if given else dict(UNCONFIGURED)
-    if "zookeeper.connect" not in given:
+    if not _is_member(given):
         defaults |= {name: value for name, value in ALONE.items() if name not in given}
         if "broker.id" in given:
             defaults.pop("node.id", None)
     if "log.dirs" not in given and "log.dir" not in given:
         defaults["log.dirs"] = DATA_DIR
     return (mounted if file else None), {**defaults, **overrides}, environment
+
+
+def _is_member(given: Mapping[str, str]) -> bool:
+    """Return whether a broker with these settings joins a cluster of several."""
+    return "zookeeper.connect" in given or given.get("process.roles", "").strip() == "broker"
 
 
 def adopt_cluster_id(log_dirs: Sequence[str], node_id: int, cluster_id: str) -> None:
