@@ -39,7 +39,7 @@ help: ## this list
 run: env ## start a broker on localhost:9092, its data in ./kwire-data
 	@exec .venv/bin/kwire serve $(ARGS)
 
-cluster: env-dev ## start ZooKeeper (needs Java) and three brokers from localhost:9092 on; ARGS='--brokers 5'
+cluster: env-dev ## start ZooKeeper (needs Java) and three brokers from localhost:9092 on; ARGS='--brokers 5', '--kraft'
 	@exec .venv/bin/kwire cluster up $(ARGS)
 
 test: ready ## what every change must pass: format, lint, types, generated code, tests

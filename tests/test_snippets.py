@@ -79,6 +79,9 @@ HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS, CLUST
 ELSEWHERE = {
     "kwire serve --data D": "tests/cli/hosting/test_several.py, from one broker to three and back",
     "kwire serve --brokers 3 --data D": "likewise",
+    "kwire cluster up --kraft ": "tests/cli/test_up_kraft.py",
+    "kwire cluster adopt --kraft ": "tests/cli/test_adopt_kraft.py",
+    "process.roles=broker": "tests/cli/test_up_kraft.py, with the addresses of the test",
     "make run ": "what .ci/run does in a fresh clone",
     "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
     "make image ": "tests/docker/test_image.py, where a base image is named",
@@ -229,11 +232,12 @@ def test_commands_of_the_page_work_on_a_broker(broker: BrokerProcess, tmp_path: 
 def test_cluster_commands_of_the_page_work_on_a_cluster(tmp_path: Path) -> None:
     """In their order, on one cluster; it has the fourth broker that `--to 1,2,3,4` is about.
 
-    `cluster up` needs a ZooKeeper (tests/cli/test_up.py), and `cluster adopt` a stopped node
-    (test_adopt_kraft.py).
+    `cluster up` needs Java (tests/cli/test_up.py and test_up_kraft.py), and `cluster adopt` a
+    stopped node (test_adopt_kraft.py).
     """
-    serve, up, watch, elect, spread, clear, adopt = block(CLUSTER).splitlines()
+    serve, up, kraft, watch, elect, spread, clear, adopt = block(CLUSTER).splitlines()
     assert up.startswith("kwire cluster up ")
+    assert kraft.startswith("kwire cluster up --kraft ")
     assert adopt.startswith("kwire cluster adopt ")
     interrupted = "timeout --preserve-status --signal INT 5 " + watch.partition(" #")[0]
     watched = f"{interrupted} || [ $? = 130 ]"

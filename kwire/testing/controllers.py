@@ -1,11 +1,15 @@
 """KRaft controllers of Apache Kafka, in processes of their own, for brokers beside them.
 
 controllers = ControllersProcess(tmp_path, KafkaProgram(java, libs), count=3)
-with controllers, KraftClusterProcess(tmp_path, controllers.addresses) as cluster:
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
+with controllers:
+    cluster = KraftClusterProcess(
+        tmp_path, controllers.addresses, lifelines=controllers.lifelines
+    )
+    with cluster:
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
 
 Java and Apache Kafka's jars have to be there.  The controllers end when the process that started
-them ends.
+them ends, and the brokers that have their lifelines.
 """
 
 from __future__ import annotations
@@ -29,7 +33,6 @@ from kwire.testing.hosting.process import answers
 
 FIRST_CONTROLLER_ID: Final = 101
 """Controllers and brokers share one range of ids; these are above those of the brokers."""
-CONTROLLERS_MAX: Final = 9
 LISTENER: Final = "CONTROLLER"
 QUORUM_FILE: Final = "quorum.json"
 """In the folder of the cluster: its id, and the ids and ports of its controllers."""
@@ -163,6 +166,12 @@ class ControllerProcess(ServerProcess):
                 )
             time.sleep(POLL_S)
 
+    @property
+    def lifeline(self) -> int:
+        """A file descriptor; the controller runs as long as a process has it open."""
+        assert self._guard is not None, "The controller is not running."
+        return self._guard.lifeline
+
     def _before_the_end(self) -> None:
         """End the guard, which kills the controller if this process is killed."""
         guard, self._guard = self._guard, None
@@ -285,11 +294,9 @@ class ControllersProcess(Startable):
         with ThreadPoolExecutor(len(self.controllers)) as threads:
             list(threads.map(ControllerProcess.stop, self.controllers.values()))
 
-    @property
-    def ended(self) -> dict[int, int]:
-        """The exit statuses of controllers that ended by themselves, by their ids."""
-        statuses = {number: each.ended for number, each in self.controllers.items()}
-        return {number: status for number, status in statuses.items() if status is not None}
+    def lifelines(self) -> tuple[int, ...]:
+        """File descriptors for the brokers, which need the controllers to leave the cluster."""
+        return tuple(each.lifeline for each in self.controllers.values() if each.running)
 
     # -- the first start
 

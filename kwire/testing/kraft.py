@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,9 @@ class KraftClusterProcess(BrokerProcesses):
     """A cluster of `count` brokers with the ids from 1 on.
 
     `controllers` are the addresses of the controllers, for controller.quorum.bootstrap.servers.
-    `settings`, `racks`, `ports` and `hosts` are as in `ClusterProcess`.
+    `lifelines` are those of the controllers, if this process started them: when it is killed, the
+    controllers run until the brokers have left the cluster.  `settings`, `racks`, `ports` and
+    `hosts` are as in `ClusterProcess`.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class KraftClusterProcess(BrokerProcesses):
         racks: Sequence[str] = (),
         ports: Sequence[int] = (),
         hosts: Sequence[Host] = (),
+        lifelines: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         """Prepares the brokers; `start` starts them."""
         super().__init__({})
@@ -57,6 +60,7 @@ class KraftClusterProcess(BrokerProcesses):
                 {**shared, **own, **(settings or {})},
                 port=ports[number] if ports else free_port(),
                 host=hosts[number] if hosts else HERE,
+                lifelines=lifelines,
             )
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from kwire.client.cluster import Cluster
 from kwire.testing import ClusterProcess, ZooKeeperProcess
+from tests.cli.upped import Running
 from tests.commands.forked import run_kwire
 
 Kwire = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,6 +36,23 @@ def kwire(bootstrap: str) -> Kwire:
         return done
 
     return run
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Starts the command on a folder of the test's own, at free ports; it ends with the test."""
+    running: list[Running] = []
+
+    def start(*words: str) -> Running:
+        running.append(Running(tmp_path / "cluster", "--port", "0", *words))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.process.kill()
+        each.process.wait()
+        assert each.process.stdout is not None
+        each.process.stdout.close()
 
 
 class OneBroker(Protocol):

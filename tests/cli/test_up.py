@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -20,82 +16,13 @@ from kwire.client.producer import Producer
 from kwire.conformance import java
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.zookeeper import ZooKeeperMissing, find_jars
+from tests.cli.upped import PATIENCE_S, Running, await_that, processes_with
 from tests.storage.data_folder import folders
 
-Up = Callable[..., "Running"]
+Up = Callable[..., Running]
 Kwire = Callable[..., CompletedProcess[str]]
 
 pytestmark = pytest.mark.slow
-
-PATIENCE_S = 120.0
-PROCESS = re.compile(r"process (\d+)")
-
-
-class Running:
-    """The command, in a process of its own."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.said = folder.with_suffix(".err")
-        command = [
-            sys.executable,
-            "-m",
-            "kwire.cli",
-            "cluster",
-            "up",
-            "--data",
-            str(folder),
-            *words,
-        ]
-        with self.said.open("wb") as err:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True)
-        assert self.process.stdout is not None
-        self.bootstrap = self.process.stdout.readline().strip()
-        assert self.bootstrap, self.told
-
-    @property
-    def told(self) -> str:
-        return self.said.read_text()
-
-    @property
-    def brokers(self) -> list[int]:
-        return [int(pid) for pid in PROCESS.findall(self.told)]
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
-
-    def await_words(self, words: str) -> None:
-        await_that(lambda: words in self.told)
-
-
-def await_that(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def processes_with(text: str) -> list[str]:
-    """Command lines of what runs on a folder."""
-    done = subprocess.run(["ps", "-eo", "args", "-ww"], stdout=subprocess.PIPE, text=True)
-    return [line for line in done.stdout.splitlines() if text in line and "cluster up" not in line]
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    """Starts the command on a folder of the test's own, at free ports; it ends with the test."""
-    running: list[Running] = []
-
-    def start(*words: str) -> Running:
-        running.append(Running(tmp_path / "cluster", "--port", "0", *words))
-        return running[-1]
-
-    yield start
-    for each in running:
-        each.process.kill()
-        each.process.wait()
-        assert each.process.stdout is not None
-        each.process.stdout.close()
 
 
 @pytest.fixture

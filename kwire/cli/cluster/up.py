@@ -1,4 +1,4 @@
-"""`kwire cluster up`: runs ZooKeeper and brokers on this machine until Ctrl-C."""
+"""`kwire cluster up`: runs brokers, and ZooKeeper or controllers, on this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,11 +19,15 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.testing import ClusterProcess, ZooKeeperProcess
+    from kwire.testing.cluster import BrokerProcesses
+    from kwire.testing.controllers import ControllersProcess
+    from kwire.testing.hosting.lifetime import ServerProcess
 
 DATA_DIR = "kwire-cluster"
 FIRST_PORT = 9092
 BROKERS_MAX = 20
 """The most brokers on one machine, of about 35 MB each."""
+CONTROLLERS_MAX = 9
 LOG_LINES = 15
 """The number of log lines that are shown of a broker that did not start."""
 POLL_S = 0.2
@@ -57,6 +61,20 @@ class Stopped(Exception):
     help="Folder of ZooKeeper's jars (lib of its distribution). Default: those of pyspark.",
 )  # fmt: skip
 @click.option(
+    "--kraft", is_flag=True,
+    help="Start KRaft controllers of Apache Kafka instead of a ZooKeeper.",
+)  # fmt: skip
+@click.option(
+    "--controllers", type=click.IntRange(1, CONTROLLERS_MAX), metavar="N",
+    help="With --kraft: the number of controllers of a new cluster. Default: 1.",
+)  # fmt: skip
+@click.option(
+    "--kafka-jars", metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
+    envvar="KWIRE_APACHE_KAFKA_LIBS",
+    help="With --kraft: folder of Apache Kafka's jars (libs of its distribution). Default: those "
+    "of an installed Kafka, or else Maven downloads them.",
+)  # fmt: skip
+@click.option(
     "--data", metavar="FOLDER", default=DATA_DIR, show_default=True,
     help="Store all data in FOLDER; a later start with it continues the cluster.",
 )  # fmt: skip
@@ -69,6 +87,9 @@ def command(
     port: int,
     zookeeper: str | None,
     zookeeper_jars: str | None,
+    kraft: bool,
+    controllers: int | None,
+    kafka_jars: str | None,
     data: str,
     settings: tuple[tuple[str, str], ...],
 ) -> None:
@@ -76,38 +97,75 @@ def command(
 
     \b
       kwire cluster up
+      kwire cluster up --kraft --controllers 3
       kwire cluster up --brokers 5 --racks a,b,c --set num.partitions=6
       kwire cluster up --zookeeper localhost:2181/mine
 
     The brokers are processes of `kwire serve`.  ZooKeeper coordinates them as it does for Apache
     Kafka 3.9, whose brokers can join the cluster.  ZooKeeper needs Java and its jars, which come
-    with pyspark, or which --zookeeper-jars names.  A cluster that needs no ZooKeeper is started by
-    `kwire serve --brokers 3`.
+    with pyspark, or which --zookeeper-jars names.
 
-    When this command ends, the brokers and the ZooKeeper that it started end, too.
+    With --kraft, controllers of Apache Kafka 4.4 coordinate the brokers, and brokers of Apache
+    Kafka 4.4 can join the cluster.  The controllers need Java 17 and Apache Kafka's jars.  The
+    settings of --set are theirs, too.
+
+    A cluster that needs no Java is started by `kwire serve --brokers 3`.
+
+    When this command ends, the brokers and the ZooKeeper or controllers that it started end, too.
     """
+    from kwire.cli.cluster.kafka_jars import KafkaMissing
     from kwire.testing import BrokerStartError, ZooKeeperMissing, ZooKeeperStartError
+    from kwire.testing.controllers import ControllersError
 
-    folder = Path(data)
+    if kraft and zookeeper:
+        raise click.UsageError("--kraft starts a cluster without ZooKeeper: leave one of them out")
+    if controllers is not None and not kraft:
+        raise click.UsageError("--controllers is of a cluster with --kraft")
+    folder, plan = Path(data), Plan(count, racks, port, dict(settings))
     try:
-        with Signals() as signals, _own(folder), ExitStack() as stack:
-            own = None
-            if zookeeper is None:
+        with Signals() as signals, _own(folder, kraft=kraft), ExitStack() as stack:
+            if kraft:
+                quorum = stack.enter_context(
+                    _controllers(folder, controllers, kafka_jars, plan, signals)
+                )
+                _run(_beside_controllers(folder, quorum, plan), quorum)
+            elif zookeeper is None:
                 own = stack.enter_context(_zookeeper(folder, zookeeper_jars, signals))
-            connect = zookeeper or (own.connect() if own else "")
-            cluster = _cluster(folder, connect, count, racks, port, dict(settings))
-            _run(cluster, own)
+                _run(_cluster(folder, own.connect(), plan), own)
+            else:
+                _run(_cluster(folder, zookeeper, plan), None)
     except Stopped:
         say("stopped")
-    except (ZooKeeperMissing, ZooKeeperStartError) as error:
+    except (ZooKeeperMissing, ZooKeeperStartError, KafkaMissing) as error:
         raise _failed(str(error)) from error
-    except BrokerStartError as error:
+    except (BrokerStartError, ControllersError) as error:
         raise _failed("\n".join(str(error).splitlines()[-LOG_LINES:])) from error
 
 
 def _failed(words: str) -> SystemExit:
     say(f"kwire: {words}")
     return SystemExit(EXIT_FAILURE)
+
+
+class Plan(NamedTuple):
+    """What the command line says of the brokers: `racks` is RACK[,...], assigned to brokers in
+    turn; `port` is the first broker's port, or 0 for free ports."""
+
+    brokers: int
+    racks: str | None
+    port: int
+    settings: dict[str, str]
+
+    @property
+    def each_rack(self) -> tuple[str, ...]:
+        """The racks of the brokers, or none."""
+        named = [rack.strip() for rack in self.racks.split(",")] if self.racks else []
+        return tuple(named[index % len(named)] for index in range(self.brokers)) if named else ()
+
+    @property
+    def each_port(self) -> tuple[int, ...]:
+        """The ports of the brokers, or none if any free ports will do."""
+        return tuple(self.port + index for index in range(self.brokers)) if self.port else ()
 
 
 class Signals:
@@ -148,7 +206,7 @@ class Signals:
 
 
 @contextmanager
-def _own(folder: Path) -> Iterator[None]:
+def _own(folder: Path, *, kraft: bool) -> Iterator[None]:
     """Lock the folder, after a check that it is one of this command."""
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
@@ -156,7 +214,7 @@ def _own(folder: Path) -> Iterator[None]:
 
     directory = LogDir(folder, Files())
     try:
-        admit(folder, ServingWay.CLUSTER_UP)
+        admit(folder, ServingWay.KRAFT_UP if kraft else ServingWay.CLUSTER_UP)
         directory.open()
     except (LogDirError, LogDirLocked, OSError) as error:
         raise _failed(str(error)) from error
@@ -183,26 +241,57 @@ def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[Zoo
         zookeeper.stop()
 
 
-def _cluster(
-    folder: Path, connect: str, count: int, racks: str | None, port: int, settings: dict[str, str]
-) -> ClusterProcess:
-    """Return the cluster to start.  `racks` is RACK[,...], assigned to brokers in turn; `port` is
-    the first broker's port, or 0 for free ports."""
+def _cluster(folder: Path, connect: str, plan: Plan) -> ClusterProcess:
+    """Return the cluster to start on the ZooKeeper at `connect`."""
     from kwire.testing import ClusterProcess
 
-    named = [rack.strip() for rack in racks.split(",")] if racks else []
     return ClusterProcess(
-        folder,
-        connect,
-        count,
-        settings,
-        racks=[named[index % len(named)] for index in range(count)] if named else (),
-        ports=[port + index for index in range(count)] if port else (),
+        folder, connect, plan.brokers, plan.settings, racks=plan.each_rack, ports=plan.each_port
     )
 
 
-def _run(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
-    """Run the cluster until Stopped is raised, or until no broker is left."""
+@contextmanager
+def _controllers(
+    folder: Path, count: int | None, jars: str | None, plan: Plan, signals: Signals
+) -> Iterator[ControllersProcess]:
+    """Runs the controllers for the duration of the `with` block, like `_zookeeper`."""
+    from kwire.cli.cluster.kafka_jars import find_kafka
+    from kwire.testing.cluster import replicated
+    from kwire.testing.controllers import ControllersProcess
+
+    program = find_kafka(jars)
+    settings = {**replicated(plan.brokers), **plan.settings}
+    quorum = ControllersProcess(folder, program, count, settings)
+    try:
+        quorum.format()
+        with signals.held():
+            quorum.spawn()
+        quorum.wait_until_up()
+        for number, each in quorum.controllers.items():
+            log = _short(each.log_path)
+            say(f"controller {number} runs at {each.address}, log in {log}, process {each.pid}")
+        yield quorum
+    finally:
+        quorum.stop()
+
+
+def _beside_controllers(folder: Path, quorum: ControllersProcess, plan: Plan) -> BrokerProcesses:
+    """Return the brokers to start beside the controllers."""
+    from kwire.testing.kraft import KraftClusterProcess
+
+    return KraftClusterProcess(
+        folder,
+        quorum.addresses,
+        plan.brokers,
+        plan.settings,
+        racks=plan.each_rack,
+        ports=plan.each_port,
+        lifelines=quorum.lifelines,
+    )
+
+
+def _run(cluster: BrokerProcesses, beside: ZooKeeperProcess | ControllersProcess | None) -> None:
+    """Run the cluster until Stopped is raised, or until no broker is left or what is beside it."""
     with cluster:
         for broker_id, broker in cluster.brokers.items():
             rack = broker.settings.get("broker.rack")
@@ -211,22 +300,41 @@ def _run(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
             say(f"broker {broker_id} runs at {where}, log in {log}, process {broker.pid}")
         say(f"{len(cluster.brokers)} brokers are ready; Ctrl-C stops them. Bootstrap servers:")
         click.echo(cluster.bootstrap)
-        _watch(cluster, zookeeper)
+        _watch(cluster, beside)
 
 
-def _watch(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
-    """Report each broker that ends by itself.  The others go on, as on other machines."""
-    left = dict(cluster.brokers)
-    while left:
+def _watch(cluster: BrokerProcesses, beside: ZooKeeperProcess | ControllersProcess | None) -> None:
+    """Report each process that ends by itself.  The others go on, as on other machines, unless no
+    broker or nothing that coordinates them is left."""
+    brokers: dict[str, ServerProcess] = {
+        f"broker {broker_id}": broker for broker_id, broker in cluster.brokers.items()
+    }
+    coordinators = _coordinators(beside)
+    is_alone = not coordinators
+    while brokers and (coordinators or is_alone):
         time.sleep(POLL_S)
-        for broker_id, broker in list(left.items()):
-            if (status := broker.ended) is not None:
-                del left[broker_id]
-                say(f"broker {broker_id} has ended{_how(status)}: see {_short(broker.log_path)}")
-        if zookeeper is not None and zookeeper.ended is not None:
-            log = _short(zookeeper.log_path)
-            raise _failed(f"ZooKeeper has ended{_how(zookeeper.ended)}: see {log}")
-    raise _failed("no broker is left")
+        for left in (brokers, coordinators):
+            for name, process in list(left.items()):
+                if (status := process.ended) is not None:
+                    del left[name]
+                    say(f"{name} has ended{_how(status)}: see {_short(process.log_path)}")
+                    process.stop()  # It releases what watches the process, whose id is free now.
+    raise _failed(
+        "no broker is left" if not brokers else "nothing is left that coordinates brokers"
+    )
+
+
+def _coordinators(
+    beside: ZooKeeperProcess | ControllersProcess | None,
+) -> dict[str, ServerProcess]:
+    """Return the processes that this command started beside the brokers, by their names."""
+    from kwire.testing.zookeeper import ZooKeeperProcess
+
+    if beside is None:
+        return {}
+    if isinstance(beside, ZooKeeperProcess):
+        return {"ZooKeeper": beside}
+    return {f"controller {number}": each for number, each in beside.controllers.items()}
 
 
 def _how(status: int) -> str:

@@ -10,7 +10,8 @@ from kwire.testing.hosting.process import hold_lifeline
 class Guard:
     """A shell that kills a process when its own standard input ends.
 
-    That happens when this process ends, also by SIGKILL.
+    That happens when this process ends, also by SIGKILL, and all processes that were started with
+    `lifeline` among their `pass_fds`.  So what needs the guarded process to stop cleanly can.
     """
 
     def __init__(self, pid: int) -> None:
@@ -24,6 +25,12 @@ class Guard:
         )
         assert self._shell.stdin is not None
         hold_lifeline(self._shell.stdin)
+
+    @property
+    def lifeline(self) -> int:
+        """The file descriptor that keeps the shell's standard input open."""
+        assert self._shell.stdin is not None
+        return self._shell.stdin.fileno()
 
     def release(self) -> None:
         """End the shell without killing the process.  Call it while the process still exists."""

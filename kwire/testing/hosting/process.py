@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -97,14 +97,17 @@ class BrokerProcess(ServerProcess):
         *,
         port: int = 0,
         host: Host = HERE,
+        lifelines: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         """Prepares a broker with its data and log under `directory`; `start` starts it.  Without
-        `port` it gets a free one.  `settings` override the defaults for tests."""
+        `port` it gets a free one.  `settings` override the defaults for tests.  The broker keeps
+        the file descriptors `lifelines()` open until it ends (see `Guard`)."""
         super().__init__(Path(directory, "broker.log"))
         self.host = host
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
         self.port = port or free_port()
+        self._lifelines = lifelines
         self.settings = {
             "listeners": f"PLAINTEXT://{host.address}:{self.port}",
             "advertised.listeners": f"PLAINTEXT://{host.address}:{self.port}",
@@ -135,6 +138,7 @@ class BrokerProcess(ServerProcess):
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
+                pass_fds=self._lifelines(),
                 start_new_session=True,  # Ctrl-C must not reach it before its users have stopped
             )
         assert self._process.stdin is not None
