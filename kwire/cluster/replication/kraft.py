@@ -63,7 +63,14 @@ class KraftReplicationContext(ReplicationContext):
         return broker is not None and NO_EPOCH != broker_epoch < broker.epoch
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """The response of the leading controller.  Raises PeerError."""
+        """The response of the leading controller.  Raises PeerError.
+
+        Names the brokers of an ISR by rising ids, as Apache Kafka's leaders do: the order is kept
+        in the metadata.
+        """
+        for topic in request.topics:
+            for partition in topic.partitions:
+                partition.new_isr_with_epochs.sort(key=lambda member: member.broker_id)
         response: AlterPartitionResponse
         response = await self._channel.call(request, ALTER_PARTITION_TIMEOUT_MS)
         return response

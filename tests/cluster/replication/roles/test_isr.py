@@ -140,6 +140,17 @@ async def test_alter_partition_names_epochs_of_brokers_leader_and_partition(tmp_
         assert asked.new_isr_with_epochs == [BrokerState(1, EPOCH), BrokerState(2, 102)]
 
 
+async def test_alter_partition_names_the_isr_by_rising_broker_ids(tmp_path: Path) -> None:
+    """As Apache Kafka's leaders do: the metadata records keep the order."""
+    async with roles(tmp_path) as stage:
+        stage.place(state(1, replicas=(3, 1, 2), isr=(3, 1)))
+        stage.fetched_by(2, 0)
+        await wait_all_tasks_blocked()
+        [request] = stage.channel.asked
+        [asked] = request.topics[0].partitions
+        assert [member.broker_id for member in asked.new_isr_with_epochs] == [1, 2, 3]
+
+
 async def test_recovering_leader_reports_that_it_has_recovered(tmp_path: Path) -> None:
     """The controller takes no other in-sync replica before (KIP-704)."""
     async with roles(tmp_path) as stage:
