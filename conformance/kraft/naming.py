@@ -4,6 +4,7 @@
 | --- | --- |
 | topic id | the name, with "(2)" behind it if it is the second topic of that name |
 | directory id | the name that the run gives it, as `1/data`, or `unassigned` |
+| directory of a replica | `of the broker`, which chooses one with few logs, or `unassigned` |
 | id of a rule | the rule |
 | token id | `token 1`, by first appearance |
 | incarnation id, broker epoch, port | nothing |
@@ -158,7 +159,7 @@ class Naming:
             for broker_id, directory in now.items():
                 if before.get(broker_id) != directory:
                     at = f"{subject}, directory of {broker_id}"
-                    yield RecordLine(at, self._directory(directory))
+                    yield RecordLine(at, SPECIAL.get(directory, "of the broker"))
         elif record.replicas is not None:
             now = {broker_id: before.get(broker_id, UNASSIGNED) for broker_id in replicas}
         self._replicas[subject] = now

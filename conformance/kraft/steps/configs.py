@@ -9,7 +9,7 @@ from kwire.codecs.messages.alter_configs import (
 )
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.conformance.kraft.asking import TIMEOUT_MS
-from kwire.conformance.kraft.stage import ClusterStep, RecordsStage
+from kwire.conformance.kraft.stage import ClusterStep, RecordsStage, StepFailed
 from kwire.conformance.kraft.steps.requests import (
     APPEND,
     BROKER,
@@ -57,11 +57,14 @@ def _alter_others(stage: RecordsStage) -> None:
 
 def _cordon(stage: RecordsStage) -> None:
     """Cordon a directory of broker 1, so that new replicas go to the other one."""
-    first = str(stage.log_dirs(1)[0])
-    alter(stage, 1, BROKER, "1", {"cordoned.log.dirs": first})
+    first, other = stage.log_dirs(1)
+    alter(stage, 1, BROKER, "1", {"cordoned.log.dirs": str(first)})
     stage.settle()
     create(stage, 2, "cordoned", [[1, 2], [1, 3]])
     stage.settle()
+    for index in range(2):
+        if not (other / f"cordoned-{index}").exists():
+            raise StepFailed(f"cordoned-{index} is not in {other}, the only directory that may be")
     alter(stage, 1, BROKER, "1", {"cordoned.log.dirs": None})
 
 

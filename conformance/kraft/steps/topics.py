@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -22,7 +24,7 @@ from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.conformance.kraft.asking import TIMEOUT_MS
-from kwire.conformance.kraft.stage import IDS, USED, ClusterStep, RecordsStage
+from kwire.conformance.kraft.stage import IDS, USED, ClusterStep, RecordsStage, StepFailed
 from kwire.conformance.kraft.steps.requests import (
     PREFERRED,
     create,
@@ -114,6 +116,8 @@ def _move(stage: RecordsStage) -> None:
         lambda: [*stage.state.partition("single", 3).directories] != directories,
         "the replica is moved",
     )
+    if not (Path(other) / "single-3").exists():
+        raise StepFailed(f"single-3 is not in {other}")
 
 
 def _delete(stage: RecordsStage) -> None:

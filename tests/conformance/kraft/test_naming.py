@@ -103,8 +103,8 @@ def test_directory_is_a_subject_of_its_own_and_only_changes_are_text() -> None:
     lines = text(created, told, shrunk, directories={FIRST: "1/data", SECOND: "2/data"})
     assert lines[1:] == [
         ("t-0, directory of 1", "unassigned"),
-        ("t-0, directory of 2", "2/data"),
-        ("t-0, directory of 1", "1/data"),
+        ("t-0, directory of 2", "of the broker"),
+        ("t-0, directory of 1", "of the broker"),
         ("t-0", "PartitionChangeRecord isr=[2] leader=2"),
     ]
     assert lines[0].subject == "t-0"
