@@ -65,8 +65,7 @@ def handle(
     owner = owner_of(request, context)
     if not may_ask(broker.config, context):
         return refused_creation(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, context)
-    has_no_type = request.owner_principal_name and request.owner_principal_type is None
-    if has_no_type or any(renewer.principal_type != _USER for renewer in request.renewers):
+    if _names_no_user(request):
         return refused_creation(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, context)
     if broker.tokens is None:
         return creation(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, context)
@@ -92,9 +91,22 @@ def forward(
     if not may_ask(broker.config, context):
         owner = owner_of(request, context)
         return refused_creation(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, context)
-    if broker.authorizer is None:
+
+    def send_if_clear(request: CreateDelegationTokenRequest) -> Handled:
+        if _names_no_user(request):
+            owner = owner_of(request, context)
+            return refused_creation(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, context)
         return send(request)
-    return guard(Access(broker, broker.authorizer, context), request, send)
+
+    if broker.authorizer is None:
+        return send_if_clear(request)
+    return guard(Access(broker, broker.authorizer, context), request, send_if_clear)
+
+
+def _names_no_user(request: CreateDelegationTokenRequest) -> bool:
+    """Whether the owner has no type, or a renewer is no user."""
+    has_no_type = bool(request.owner_principal_name) and request.owner_principal_type is None
+    return has_no_type or any(each.principal_type != _USER for each in request.renewers)
 
 
 async def _create(

@@ -14,6 +14,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import request_class
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
 from kwire.codecs.messages.create_delegation_token import (
+    CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
@@ -184,3 +185,16 @@ async def test_token_for_somebody_else_needs_a_right_that_the_broker_checks(
     for principal in ("User:root", "User:bob"):
         created = await answer(node, CREATE, 3, principal=principal, listener="SASL_PLAINTEXT")
         assert created is response
+
+
+@pytest.mark.parametrize("settings", [{}, AUTHORIZER], ids=["anybody", "authorizer"])
+async def test_token_with_a_renewer_that_is_no_user_is_refused_by_the_broker(
+    settings: dict[str, str], make_node: MakeNode
+) -> None:
+    node, controllers = make_node(WITH_LOGIN | settings), Controllers()
+    join(node, controllers)
+    request = CreateDelegationTokenRequest(renewers=[CreatableRenewers("Role", "x")])
+    refused = await answer(node, request, 3, listener="SASL_PLAINTEXT")
+    assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    assert refused.issue_timestamp_ms == -1
+    assert not controllers.forwarded

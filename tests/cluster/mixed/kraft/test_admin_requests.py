@@ -75,9 +75,11 @@ def cluster(
     """A kwire and an Apache Kafka broker, beside a controller."""
     folder = tmp_path_factory.mktemp("admin-requests")
     made = KRaftCluster(folder, (KWIRE, APACHE), settings=SETTINGS)
-    made.start()
-    yield made
-    made.kill()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
 
 
 def ask(cluster: KRaftCluster, broker_id: int, request: Message, version: int | None = None) -> Any:  # noqa: ANN401 - by request
