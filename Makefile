@@ -110,7 +110,7 @@ hostile: env-dev ## 100,000 mutated frames against a running broker
 
 simulate: env-dev ## brokers that replicate, that share groups read, that share one process' metadata, in random events; SEEDS=10000
 	KWIRE_SIMULATED_SEEDS=$(or $(SEEDS),10000) $(VENV_PYTHON) -m pytest -s --timeout 36000 \
-		tests/cluster/replication/simulation tests/coordinators/share_partitions/simulation tests/cluster/shared_simulation -k many
+		tests/cluster/replication/simulation tests/cluster/replication/metadata_simulation tests/coordinators/share_partitions/simulation tests/cluster/shared_simulation -k many
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
 	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash

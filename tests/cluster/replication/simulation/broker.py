@@ -258,8 +258,7 @@ class ReplicatingBroker(SimulatedBroker):
         reply: Any = HANDLERS[type(request)](self.broker, request, context)
         if isinstance(reply, Awaitable):
             reply = await reply
-        if isinstance(reply, FetchResponse):
-            _read_in(reply)
+        read_in(reply)
         answer: Message = reply
         return answer
 
@@ -269,8 +268,10 @@ class ReplicatingBroker(SimulatedBroker):
         return reply
 
 
-def _read_in(reply: FetchResponse) -> None:
-    """Read the file regions of a reply into memory, as the kernel would send them."""
+def read_in(reply: Message) -> None:
+    """Read the file regions of a Fetch response into memory, as the kernel would send them."""
+    if not isinstance(reply, FetchResponse):
+        return
     for topic in reply.responses:
         for data in topic.partitions:
             region = data.records

@@ -12,14 +12,15 @@ a broker that was let go by a controlled shutdown is in no ISR, except as the la
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.codecs.batches import iter_batches
 from kwire.log import Log
 from kwire.storage.partitions.partition import Partition
-from tests.cluster.replication.simulation.broker import ReplicatingBroker
 
 if TYPE_CHECKING:
     from tests.cluster.replication.simulation.world import World
@@ -49,10 +50,43 @@ class Known(NamedTuple):
     is_under_min_isr: bool = False
 
 
+class ObservedBroker(Protocol):
+    """A broker whose partitions are looked at."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def run_count(self) -> int:
+        """Tells apart the lives of its process."""
+
+    @property
+    def partitions(self) -> list[Partition]: ...
+
+
+class ObservedWorld(Protocol):
+    """Brokers that replicate, and the truth about their partitions."""
+
+    @property
+    def observed(self) -> Mapping[int, ObservedBroker]: ...
+
+    @property
+    def seen(self) -> Counter[str]: ...
+
+    def known(self, place: Place) -> PartitionImage | None: ...
+
+    def is_deleting(self, topic: str) -> bool: ...
+
+    def state(self) -> str: ...
+
+
 class ReplicationLaws:
     """Asked after each step."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ObservedWorld) -> None:
         self._world = world
         self.acknowledged: list[Acknowledged] = []
         self._acknowledgers: dict[tuple[Place, int], int] = {}
@@ -61,24 +95,25 @@ class ReplicationLaws:
         self._compared: dict[Place, object] = {}
         """As what the logs of the ISR were last compared."""
 
+    def place_of(self, partition: Partition) -> Place:
+        return place_of(partition)
+
     def note_acknowledged(self, record: Acknowledged, broker_id: int) -> None:
         self.acknowledged.append(record)
         place = record.place, record.leader_epoch
         assert self._acknowledgers.setdefault(place, broker_id) == broker_id, place
 
     def check(self) -> None:
-        deleting = self._world.cluster.store.image.deleting
-        for broker in self._world.brokers.values():
+        for broker in self._world.observed.values():
             for partition in broker.partitions:
-                if partition.topic in deleting:
+                if self._world.is_deleting(partition.topic):
                     continue  # it may be made anew, by a controller that is to delete it again
                 self._check_progress(broker, partition)
                 if partition.is_leader:
                     self._check_isr(partition)
-        self._check_departed()
 
-    def _check_progress(self, broker: ReplicatingBroker, partition: Partition) -> None:
-        life = broker.id, broker.run_count, place_of(partition)
+    def _check_progress(self, broker: ObservedBroker, partition: Partition) -> None:
+        life = broker.id, broker.run_count, self.place_of(partition)
         before = self._known.get(life, Known())
         now = self._known[life] = Known(
             partition.leader_epoch,
@@ -103,15 +138,10 @@ class ReplicationLaws:
                 assert now.high_watermark == before.high_watermark, facts
 
     def _check_isr(self, leader: Partition) -> None:
-        known = self._world.known(place_of(leader))
+        known = self._world.known(self.place_of(leader))
         if known is None or known.leader_epoch != leader.leader_epoch:
             return
-        members = [
-            each
-            for broker_id in known.isr
-            for each in self._world.brokers[broker_id].partitions
-            if place_of(each) == place_of(leader)
-        ]
+        members = self._members(known, leader)
         for each in members:
             assert leader.high_watermark <= each.log_end_offset, (
                 each.node_id,
@@ -119,15 +149,28 @@ class ReplicationLaws:
             )
         self._compare_committed(leader, members)
 
+    def _members(self, known: PartitionImage, leader: Partition) -> list[Partition]:
+        """The replicas that must have what the leader has committed, if they run."""
+        return self._copies(known.isr, leader)
+
+    def _copies(self, broker_ids: Iterable[int], leader: Partition) -> list[Partition]:
+        place = self.place_of(leader)
+        return [
+            each
+            for broker_id in broker_ids
+            for each in self._world.observed[broker_id].partitions
+            if self.place_of(each) == place
+        ]
+
     def _compare_committed(self, leader: Partition, members: list[Partition]) -> None:
         """The logs of the ISR, where something about them is new."""
         committed = leader.high_watermark
         seen = [
             (each.node_id, id(each.log), each.log_end_offset, each.leader_epoch) for each in members
         ]
-        if self._compared.get(place_of(leader)) == (committed, seen):
+        if self._compared.get(self.place_of(leader)) == (committed, seen):
             return
-        self._compared[place_of(leader)] = (committed, seen)
+        self._compared[self.place_of(leader)] = (committed, seen)
         expected = committed_in(leader.log, committed)
         for each in members:
             assert committed_in(each.log, committed) == expected, (
@@ -136,24 +179,11 @@ class ReplicationLaws:
                 self._world.state(),
             )
 
-    def _check_departed(self) -> None:
-        cluster = self._world.cluster
-        for broker_id, (term, epoch) in self._world.let_go.items():
-            if cluster.term is not term or self._world.brokers[broker_id].epoch != epoch:
-                continue
-            for known in self._all_known():
-                if len(known.isr) > 1 and len(known.replicas) > 1:
-                    assert broker_id not in known.isr, ("it was let go", broker_id, known)
-
-    def _all_known(self) -> list[PartitionImage]:
-        image = self._world.cluster.store.image
-        return [each for topic in image.topics.values() for each in topic.partitions]
-
     # -- what was acknowledged
 
     def check_leader(self, partition: Partition) -> None:
         """A broker leads from now on, or no longer."""
-        if partition.topic in self._world.cluster.store.image.deleting:
+        if self._world.is_deleting(partition.topic):
             return
         if partition.is_leader:
             self._world.seen["led"] += 1
@@ -162,7 +192,7 @@ class ReplicationLaws:
     def check_has_all(self, partition: Partition) -> None:
         assert self.has_all(partition), (
             partition.node_id,
-            [each for each in self.acknowledged if each.place == place_of(partition)],
+            [each for each in self.acknowledged if each.place == self.place_of(partition)],
             batches_in(partition.log),
             self._world.state(),
         )
@@ -172,8 +202,34 @@ class ReplicationLaws:
         return all(
             each.value in batches.get(each.offset, b"")
             for each in self.acknowledged
-            if each.place == place_of(partition) and each.leader_epoch <= partition.leader_epoch
+            if each.place == self.place_of(partition)
+            and each.leader_epoch <= partition.leader_epoch
         )
+
+
+class DepartureLaws(ReplicationLaws):
+    """Those of brokers that a controller lets go, too."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._departures = world
+
+    def check(self) -> None:
+        super().check()
+        self._check_departed()
+
+    def _check_departed(self) -> None:
+        cluster = self._departures.cluster
+        for broker_id, (term, epoch) in self._departures.let_go.items():
+            if cluster.term is not term or self._departures.brokers[broker_id].epoch != epoch:
+                continue
+            for known in self._all_known():
+                if len(known.isr) > 1 and len(known.replicas) > 1:
+                    assert broker_id not in known.isr, ("it was let go", broker_id, known)
+
+    def _all_known(self) -> list[PartitionImage]:
+        image = self._departures.cluster.store.image
+        return [each for topic in image.topics.values() for each in topic.partitions]
 
 
 def place_of(partition: Partition) -> Place:

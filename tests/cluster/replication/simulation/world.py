@@ -30,7 +30,7 @@ from tests.cluster.controller.laws import Laws
 from tests.cluster.controller.requests import elect
 from tests.cluster.controller.simulation import Cluster, Store, Term
 from tests.cluster.replication.simulation.broker import CONTROLLER, ReplicatingBroker
-from tests.cluster.replication.simulation.laws import Place, ReplicationLaws, bytes_of, place_of
+from tests.cluster.replication.simulation.laws import DepartureLaws, Place, bytes_of, place_of
 from tests.cluster.replication.simulation.network import Network
 
 TOPIC = "t"
@@ -80,7 +80,7 @@ class World:
         self.cluster = Replicated(base, self.network, settings, version)
         self.cluster.sees_one_by_one = chance.random() < 0.5
         self.brokers = self.cluster.replicating
-        self.laws = ReplicationLaws(self)
+        self.laws = DepartureLaws(self)
         self.let_go: dict[int, tuple[Term, int]] = {}
         """Brokers that may go by a controlled shutdown: by whose word, in which epoch."""
         self.leaving: dict[int, int] = {}
@@ -156,6 +156,13 @@ class World:
             self.cluster.term.take(ControllerEffects(decisions=[create]))
 
     # -- what there is
+
+    @property
+    def observed(self) -> Mapping[int, ReplicatingBroker]:
+        return self.brokers
+
+    def is_deleting(self, topic: str) -> bool:
+        return topic in self.cluster.store.image.deleting
 
     def known(self, place: Place) -> PartitionImage | None:
         """The truth about a partition."""
