@@ -17,7 +17,9 @@ all records.  When the metadata say another directory than the one that has the 
 are told.
 
 A replica for which the disk has no room (kwire.log.directory.shortage) is reported as lost, so that
-the controllers choose other leaders, and opened once there is room.
+the controllers choose other leaders, and opened once there is room.  If it has no leader then, its
+directory is reported twice: the controllers of 4.4.0 elect none when a replica gets a directory,
+because they still see it in the one before, and do when they get the same report again.
 
 The first delta is from an empty image.  Logs that the image does not place here are then strays:
 they are kept under another name, as in Apache Kafka.
@@ -69,6 +71,8 @@ class MetadataRoles:
         self._image: ClusterImage | None = None
         self._unopened: set[Key] = set()
         """Replicas that could not be opened or led, for lack of room."""
+        self._lost: set[Key] = set()
+        """Replicas that were reported as lost for that reason, and not yet as found."""
         self._is_leaving = False
         self._hosted.on_moved = self._moved
 
@@ -132,6 +136,7 @@ class MetadataRoles:
         self._unopened.discard(key)
         self._hosted.absent.discard(key)
         if self._me not in state.replicas:
+            self._lost.discard(key)
             self._manager.delete(*key)
             return
         partition = self._hosted.get(*key)
@@ -200,6 +205,7 @@ class MetadataRoles:
             self._unopened.add(key)
             if self._hosted.get(*key) is None:
                 self._hosted.absent.add(key)
+            self._lost.add(key)
             if self._directory_of(topic.partitions[key[1]]) != LOST:
                 self._assign(topic.id, key[1], LOST)
 
@@ -221,10 +227,19 @@ class MetadataRoles:
         return None
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
-        """Tells the controllers which directory has a replica, if they do not know."""
+        """Tells the controllers which directory has a replica, if they do not know.
+
+        Also if they know, but have not elected a leader after the replica was lost.
+        """
         actual = self._directory_ids.get(partition.log.dir.parent)
-        if actual is not None and actual != self._directory_of(state):
+        if actual is None:
+            return
+        is_known = actual == self._directory_of(state)
+        was_lost = (partition.topic, partition.index) in self._lost
+        if not is_known or (was_lost and state.leader == NO_LEADER):
             self._assign(partition.topic_id, partition.index, actual)
+        if is_known:
+            self._lost.discard((partition.topic, partition.index))
 
     def _moved(self, partition: Partition) -> None:
         """Reports the directory to which AlterReplicaLogDirs has moved a replica."""
@@ -238,6 +253,7 @@ class MetadataRoles:
         """Deletes all partitions of a topic here."""
         for index in range(0 if topic is None else len(topic.partitions)):
             self._unopened.discard((name, index))
+            self._lost.discard((name, index))
             self._hosted.absent.discard((name, index))
             self._manager.delete(name, index)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.stores.contract import StoreError
 from kwire.codecs.errors import ErrorCode
@@ -59,11 +60,14 @@ class AssignmentQueue:
     def drop_settled(self, image: ClusterImage, broker_id: int) -> None:
         """Drop what the image has, and replicas that are not this broker's any more.
 
+        The directory of a replica of a partition without a leader is told again if somebody asks
+        for it: that makes the controllers look for a leader.
         A topic that the image does not have yet is no reason to wait: its id came from an image.
         """
         for replica, directory in list(self.waiting.items()):
             known = _directory_of(image, broker_id, replica)
-            if known is None or known == directory:
+            topic_id, index = replica
+            if known is None or (known == directory and _has_leader(image, topic_id, index)):
                 del self.waiting[replica]
 
     def batch(self) -> dict[Replica, bytes]:
@@ -120,6 +124,11 @@ def _directory_of(image: ClusterImage, broker_id: int, replica: Replica) -> byte
         return None
     place = partition.replicas.index(broker_id)
     return partition.directories[place] if place < len(partition.directories) else b""
+
+
+def _has_leader(image: ClusterImage, topic_id: bytes, index: int) -> bool:
+    topic = image.topic_by_id(topic_id)
+    return topic is not None and topic.partitions[index].leader != NO_LEADER
 
 
 class DirectoryAssignments:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.metadata.image import LOST, MIGRATING, UNASSIGNED
+from kwire.cluster.metadata.image import LOST, MIGRATING, NO_LEADER, UNASSIGNED
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogError, LogManager
 from kwire.storage.partitions import moving
@@ -234,6 +234,25 @@ async def test_replica_without_room_is_lost_until_there_is_room(
         assert stage.broker.hosted.absent == set()
         stage.roles.open_missing()
         assert len(stage.assigned) == 2
+
+
+async def test_directory_is_reported_again_if_the_found_replica_has_no_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Controllers of Apache Kafka 4.4.0 elect a leader by the second report only."""
+    async with roles(tmp_path) as stage:
+        place = stage.directory_id("a")
+        with no_room(monkeypatch):
+            stage.place(state(1, (1,), directories=(place,)))
+        assert stage.assigned == [(TOPIC_ID, 0, LOST)]
+        stage.change(directories=(LOST,), leader=NO_LEADER, leader_epoch=1, isr=())
+        assert stage.assigned[1:] == [(TOPIC_ID, 0, place)]
+        stage.change(directories=(place,))
+        assert stage.assigned[2:] == [(TOPIC_ID, 0, place)]
+        stage.change(recovering=True)
+        assert len(stage.assigned) == 3
+        stage.change(leader=1, leader_epoch=2, isr=(1,), recovering=False)
+        assert stage.partition().is_leader
 
 
 async def test_new_replica_without_room_is_created_later_although_a_directory_failed(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import trio
 import trio.testing
 
 from kwire.cluster.metadata.image import (
+    NO_LEADER,
     UNASSIGNED,
     ClusterImage,
     KraftPartitionImage,
@@ -143,6 +144,21 @@ def test_what_the_metadata_have_or_no_longer_need_is_dropped() -> None:
     queue.drop_settled(image_with({0: A, 1: B}), 1)
     assert queue.batch() == {(TOPIC, 1): A, (TOPIC, 2): A}
     queue.drop_settled(image_with({}, (2, 3)), 1)
+    assert queue.batch() == {}
+
+
+def test_known_directory_is_sent_again_while_the_partition_has_no_leader() -> None:
+    """Controllers of Apache Kafka 4.4.0 elect one by it, if the replica was lost before."""
+    queue = AssignmentQueue()
+    queue.add((TOPIC, 0), A)
+    image = image_with({0: A})
+    topic = image.topics["t"]
+    leaderless = replace(topic.partitions[0], leader=NO_LEADER)
+    queue.drop_settled(
+        image.with_topics([replace(topic, partitions=(leaderless, *topic.partitions[1:]))]), 1
+    )
+    assert queue.batch() == {(TOPIC, 0): A}
+    queue.drop_settled(image, 1)
     assert queue.batch() == {}
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import trio
 
-from kwire.cluster.metadata.image import UNASSIGNED, Endpoint
+from kwire.cluster.metadata.image import LOST, UNASSIGNED, Endpoint
 from kwire.cluster.stores.contract import StoreError
-from kwire.cluster.stores.kraft.assigning import DirectoryAssignments
+from kwire.cluster.stores.kraft.assigning import DirectoryAssignments, request_of
 from kwire.cluster.stores.kraft.controllers import ControllerChannel
 from kwire.cluster.stores.kraft.lifecycle import (
     FEATURES,
@@ -163,6 +163,28 @@ async def check_assignments(stage: Stage) -> None:
     assert directories == [(b"a" * 16,), (b"b" * 16,), (b"a" * 16,)]
 
 
+async def check_lost_replica(stage: Stage) -> None:
+    """A lost replica does not lead, and leads again by the second report of its directory."""
+    follower, index = stage.follower, 1
+    topic_id = follower.image.topics["t"].id
+
+    async def report(directory: bytes) -> None:
+        assignment = request_of(1, stage.life.epoch, {(topic_id, index): directory})
+        answer = await stage.channel.call(assignment, ANSWER_MS)
+        assert [each.error_code for each in answer.directories[0].topics[0].partitions] == [0]
+
+    await report(LOST)
+    while follower.image.leader_of("t", index) is not None:
+        await follower.reached.wait()
+    await report(b"b" * 16)
+    while follower.image.topics["t"].partitions[index].directories != (b"b" * 16,):
+        await follower.reached.wait()
+    assert follower.image.leader_of("t", index) is None
+    await report(b"b" * 16)
+    while follower.image.leader_of("t", index) != 1:
+        await follower.reached.wait()
+
+
 async def check_refusals(follower: Follower) -> None:
     """Brokers that cannot enter while broker 1 lives say why."""
     said = await refusal(follower, incarnation=b"x" * 16, directories=(b"x" * 16,))
@@ -206,6 +228,7 @@ async def test_broker_lives_beside_a_real_controller(tmp_path: Path) -> None:
                 await stage.life.wait_unfenced()
                 await stage.shown(unfenced=True)
                 await check_assignments(stage)
+                await check_lost_replica(stage)
                 partitions = follower.image.topics["t"].partitions
                 assert {each.leader for each in partitions} == {1}
                 answer = await stage.channel.call(UnregisterBrokerRequest(1), ANSWER_MS)
