@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,12 +22,14 @@ from kwire.client.cluster import Cluster
 from kwire.client.cluster import TopicPartition as Place
 from kwire.client.groups import commit_offsets, fetch_offsets
 from kwire.client.topics import create_topic
+from kwire.cluster.stores.kraft.records import decode_batches
 from kwire.codecs.messages.describe_quorum import (
     DescribeQuorumRequest,
     RequestPartitionData,
     RequestTopicData,
     ResponsePartitionData,
 )
+from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.security.authority import STANDARD
 from kwire.testing import BrokerProcess, SharedClusterProcess
 from tests.cli.test_adopt import (
@@ -82,8 +84,13 @@ def controller(tmp_path: Path, apache_kafka_libs: Path) -> Iterator[AdoptedContr
 
 def adopt(data_dir: Path, *controllers: AdoptedController) -> None:
     """Give the directory to the controllers, and start them."""
+    adopt_all([data_dir], *controllers)
+
+
+def adopt_all(log_dirs: Sequence[Path], *controllers: AdoptedController) -> None:
+    """Give the log.dirs of a broker to the controllers, and start them."""
     named = [word for each in controllers for word in ("--kraft", each.place)]
-    done = run_kwire("cluster", "adopt", *named, str(data_dir))
+    done = run_kwire("cluster", "adopt", *named, *map(str, log_dirs))
     assert done.returncode == 0, done.stderr
     for each in controllers:
         each.format()
@@ -153,6 +160,7 @@ def test_both_brokers_continue_an_adopted_directory_in_turns(
         seen = continued(broker, seen)
     assert complaints(theirs.log_file.read_text()) == []
     assert verified(data_dir) == []
+    assert unclean_elections(data_dir) == []
 
 
 @pytest.mark.long
@@ -163,6 +171,7 @@ def test_both_brokers_continue_a_directory_of_apache_kafka_in_turns(
     with controller:
         continue_in_turns(root, controller, rounds)
     assert verified(root / "data") == []
+    assert unclean_elections(root / "data") == []
 
 
 def continue_in_turns(root: Path, controller: KafkaController, rounds: int) -> None:
@@ -178,6 +187,22 @@ def continue_in_turns(root: Path, controller: KafkaController, rounds: int) -> N
     for broker in turns:
         seen = continued(broker, seen)
     assert complaints(theirs.log_file.read_text()) == []
+
+
+def changes_of_partitions(data_dir: Path) -> list[PartitionChangeRecord]:
+    """The changes of partitions in the metadata log of a broker."""
+    return [
+        record
+        for path in sorted((data_dir / "__cluster_metadata-0").glob("*.log"))
+        for batch in decode_batches(path.read_bytes())
+        for record in batch.records
+        if isinstance(record, PartitionChangeRecord)
+    ]
+
+
+def unclean_elections(data_dir: Path) -> list[PartitionChangeRecord]:
+    """The elections of leaders that were not eligible."""
+    return [each for each in changes_of_partitions(data_dir) if each.leader_recovery_state == 1]
 
 
 def continued(broker: BrokerProcess | KafkaBroker, seen: Seen) -> Seen:
@@ -253,6 +278,40 @@ def test_killed_broker_loses_no_record_by_the_adoption(
     adopt(single.data_dir, controller)
     with apache_broker(single.directory, controller) as apache:
         assert consumed_from(apache.bootstrap) == produced
+    assert unclean_elections(single.data_dir), "the last known leader is elected"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["k", "a"])
+def test_replicas_stay_in_their_log_directories(
+    kind: str, controller: AdoptedController, tmp_path: Path
+) -> None:
+    root = tmp_path / "broker"
+    both = {"log.dirs": f"{root / 'data'},{root / 'more'}"}
+    single = BrokerProcess(root, {"node.id": "1", **SETTINGS, **both})
+    with single, Cluster(single.bootstrap, timeout_s=240) as cluster:
+        create_topic(cluster, TOPIC, partitions=4)
+        topic_id = cluster.topic(TOPIC).topic_id
+        produced = produced_to(single.bootstrap)
+    before = [sorted(path.name for path in each.glob(f"{TOPIC}-*")) for each in log_dirs_of(root)]
+    assert all(before)
+    adopt_all(log_dirs_of(root), controller)
+    broker: BrokerProcess | KafkaBroker = (
+        kwire_broker(root, controller, settings=both)
+        if kind == "k"
+        else apache_broker(root, controller, 1, both)
+    )
+    with broker:
+        assert consumed_from(broker.bootstrap) == produced
+    after = [sorted(path.name for path in each.glob(f"{TOPIC}-*")) for each in log_dirs_of(root)]
+    assert after == before
+    changes = [each for each in changes_of_partitions(root / "data") if each.topic_id == topic_id]
+    assert changes, "each partition gets a leader"
+    assert [each.directories for each in changes] == [None] * len(changes)
+
+
+def log_dirs_of(root: Path) -> list[Path]:
+    return [root / "data", root / "more"]
 
 
 @pytest.mark.parametrize("kinds", ["k", pytest.param("aka", marks=pytest.mark.long)])
