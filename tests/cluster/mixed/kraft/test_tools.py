@@ -73,10 +73,8 @@ def change_users_and_quotas(cluster: OnKRaft, asked: int, other: int) -> None:
     user = ["--entity-type", "users", "--entity-name", f"u{asked}"]
     tool(CONFIGS, "--alter", *user, "--add-config", "SCRAM-SHA-256=[password=secret]")
     tool(CONFIGS, "--alter", *user, "--add-config", "producer_byte_rate=123456")
-    until(
-        lambda: {"SCRAM-SHA-256", "producer_byte_rate=123456"} <= words(listing, *user),
-        "has the credentials and the quota",
-    )
+    wanted = "SCRAM-SHA-256", "producer_byte_rate=123456"
+    until(lambda: shows(listing, user, *wanted), "has the credentials and the quota")
     for entity in (["--entity-name", str(other)], ["--entity-default"]):
         set_on_brokers(tool, listing, entity)
 
@@ -85,14 +83,14 @@ def set_on_brokers(tool: Tool, listing: Tool, entity: list[str]) -> None:
     """Set a config of brokers by one broker; the other one shows it."""
     brokers = ["--entity-type", "brokers", *entity]
     tool(CONFIGS, "--alter", *brokers, "--add-config", "log.cleaner.threads=2")
-    until(lambda: "log.cleaner.threads=2" in words(listing, *brokers), "has the config")
+    until(lambda: shows(listing, brokers, "log.cleaner.threads=2"), "has the config")
     tool(CONFIGS, "--alter", *brokers, "--delete-config", "log.cleaner.threads")
 
 
-def words(listing: Tool, *entity: str) -> set[str]:
-    """The words that the tool prints of the configs of an entity."""
+def shows(listing: Tool, entity: list[str], *wanted: str) -> bool:
+    """Whether the tool prints all these configs of an entity."""
     described = listing(CONFIGS, "--describe", *entity)
-    return set(re.findall(r"[^\s,={}]+=[^\s,={}]+|SCRAM-SHA-256", described))
+    return all(each in described for each in wanted)
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
