@@ -144,8 +144,22 @@ def test_cluster_beside_three_controllers_survives_the_loss_of_a_controller_and_
     await_that(lambda: status_of(kwire, again.bootstrap)["well"])
     status = status_of(kwire, again.bootstrap)
     assert [each["id"] for each in status["quorum"]["voters"]] == [101, 102, 103]
-    assert consumed(again.bootstrap, "t", 6) == ["a", "b", "c", "d", "e", "f"]
+    values = ["a", "b", "c", "d", "e", "f"]
+    assert consumed(again.bootstrap, "t", 6) == values
+    at = ["--bootstrap-server", again.bootstrap]
+    told = _tool("MetadataQuorumCommand", [*at, "describe", "--status"])
+    assert f"LeaderId:               {status['controller']}\n" in told
+    options = ["--topic", "t", "--from-beginning", "--group", "java", "--max-messages", "6"]
+    told = _tool("consumer.ConsoleConsumer", [*at, *options])
+    assert sorted(told.split()) == values
     assert again.end(signal.SIGTERM) == 0
+
+
+def _tool(name: str, arguments: list[str]) -> str:
+    """What a tool of Apache Kafka prints."""
+    done = apache_kafka.run(f"org.apache.kafka.tools.{name}", arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.java

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.text.output import say
+from kwire.cli.text.output import counted, say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
@@ -298,7 +298,8 @@ def _run(cluster: BrokerProcesses, beside: ZooKeeperProcess | ControllersProcess
             where = f"{broker.bootstrap}" + (f" in rack {rack}" if rack else "")
             log = _short(broker.log_path)
             say(f"broker {broker_id} runs at {where}, log in {log}, process {broker.pid}")
-        say(f"{len(cluster.brokers)} brokers are ready; Ctrl-C stops them. Bootstrap servers:")
+        count = counted(len(cluster.brokers), "broker")
+        say(f"{count} ready; Ctrl-C stops the cluster. Bootstrap servers:")
         click.echo(cluster.bootstrap)
         _watch(cluster, beside)
 

@@ -105,9 +105,11 @@ class ClusterHealth:
         A reassignment in progress, a leader other than the preferred one, and a follower that is a
         little behind are no problems.
         """
-        found = [] if self.controller_id != NOBODY else ["no controller"]
+        found = []
         if self.quorum_trouble:
             found.append(f"the quorum of controllers: {self.quorum_trouble}")
+        elif self.controller_id == NOBODY:
+            found.append("no controller")
         found += [
             f"controller {voter.member_id} does not follow the quorum's leader"
             for voter in (self.quorum.silent_voters if self.quorum else ())
@@ -164,13 +166,14 @@ def health_of(survey: Survey) -> ClusterHealth:
 
 
 def _controller_id(survey: Survey) -> int:
-    """Return the id of the controller, or NOBODY.
+    """Return the id of the controller, or NOBODY if that is unknown.
 
     Brokers beside a quorum of controllers name any broker as controller, to which clients can send
     requests for the controller.  Only the quorum says which one that is.
     """
-    if isinstance(survey.quorum, ControllerQuorum):
-        return survey.quorum.leader_id
+    quorum = survey.quorum
+    if quorum is not None:
+        return quorum.leader_id if isinstance(quorum, ControllerQuorum) else NOBODY
     return survey.controller_id if survey.controller_id in survey.nodes else NOBODY
 
 

@@ -91,7 +91,7 @@ def test_controllers_that_no_broker_reaches_are_an_ailment() -> None:
     trouble = RequestTimedOut("h:1 did not respond in 5 s")
     health = with_quorum(trouble, trouble)
     assert health.ailments == ["the quorum of controllers: h:1 did not respond in 5 s"]
-    assert health.quorum is None
+    assert (health.quorum, health.controller_id) == (None, -1)
 
 
 def test_controller_that_does_not_follow_the_leader_is_an_ailment() -> None:
