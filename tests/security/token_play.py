@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_acls import AclCreation, CreateAclsRequest
 from kwire.codecs.messages.create_delegation_token import (
     CreatableRenewers,
@@ -163,11 +164,29 @@ def until_told(play: Play, token_id: str, expiry_ms: int | None) -> None:
         time.sleep(0.02)
 
 
+def until_renewal_says(play: Play, secret: bytes, *errors: ErrorCode) -> None:
+    """Wait until somebody else's renewal of a token has one of these errors.
+
+    Where the controllers are no brokers, they learn later than a broker what they have decided.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    request = RenewDelegationTokenRequest(secret, HOUR_MS)
+    while (told := play.ask("erin", request, 2).error_code) not in errors:
+        assert time.monotonic() < deadline, f"{told}, not {errors}"
+        time.sleep(0.02)
+
+
 def made(play: Play, user: str, request: CreateDelegationTokenRequest, version: int = 3) -> Any:  # noqa: ANN401 - its response
     """Create a token and wait until the whole broker knows it; or the refusal."""
     response = play.ask(user, request, version)
     if not response.error_code:
         until_told(play, response.token_id, response.expiry_timestamp_ms)
+        until_renewal_says(
+            play,
+            bytes(response.hmac),
+            ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH,
+            ErrorCode.DELEGATION_TOKEN_EXPIRED,
+        )
     return response
 
 
@@ -313,6 +332,7 @@ def _ended(play: Play, token_id: str, secret: bytes) -> Iterator[Told]:
     now = ExpireDelegationTokenRequest(secret, 0)
     yield "ended now", changed(play, token_id, "bob", now, 2)["error_code"]
     time.sleep(0.01)  # beyond its last millisecond
+    until_renewal_says(play, secret, ErrorCode.DELEGATION_TOKEN_EXPIRED)
     told = play.shown(play.ask("alice", describe("alice"), 3))
     yield "what is over is told", sorted(each["token_id"] for each in told["tokens"])
     for user in ("bob", "mallory"):
@@ -332,6 +352,7 @@ def _ended(play: Play, token_id: str, secret: bytes) -> Iterator[Told]:
     gone = ExpireDelegationTokenRequest(secret, -7)
     yield "removed", play.shown(play.ask("bob", gone, 2))
     until_told(play, token_id, None)
+    until_renewal_says(play, secret, ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     yield "removed twice", play.shown(play.ask("bob", gone, 2))
     try:
         play.by_token(token_id, secret).close()
