@@ -16,9 +16,11 @@ from kwire.conformance import local, report, selection
 from kwire.conformance.apache_kafka import VERSION
 from kwire.conformance.behaviour.scenario import BRISK
 from kwire.conformance.hostile.cases import SEED
+from kwire.conformance.kraft_cluster import APACHE, KWIRE
 from kwire.conformance.parts import Suite
 from kwire.conformance.report import ReportPart
 from kwire.conformance.selection import PARTS, Chosen
+from kwire.conformance.wire.allowed import BESIDE_CONTROLLERS
 from kwire.conformance.wire.broker import NotReady
 from kwire.conformance.wire.runner import WORKERS
 
@@ -64,6 +66,10 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
     help="The release of Apache Kafka to start.",
 )  # fmt: skip
 @click.option(
+    "--kraft", is_flag=True,
+    help="The brokers that are started have controllers of Apache Kafka (KRaft), one each.",
+)  # fmt: skip
+@click.option(
     "--only", "chosen", multiple=True, metavar="WHAT", callback=_chosen,
     help="A part (wire, behaviour, hostile), some of one (behaviour:groups, hostile:batch/gzip)"
     " or an API of the wire part (Fetch, 1:12); may be given several times.",
@@ -89,6 +95,7 @@ def run_command(
     old_against: str | None,
     oracle: str,
     oracle_version: str,
+    kraft: bool,
     chosen: Chosen,
     brisk: bool,
     folder: Path | None,
@@ -105,11 +112,21 @@ def run_command(
     is wrong or a broker does not answer.
     """
     bootstrap, against = bootstrap or old_bootstrap, against or old_against
+    if kraft and oracle_version != VERSION:
+        raise click.UsageError(f"--kraft starts Apache Kafka {VERSION} only.")
     brisk = brisk or (bootstrap is None and against is None)
     parts: list[ReportPart] = []
     try:
-        with _brokers(bootstrap, against, oracle_version, brisk) as (subject, right):
-            suite = Suite(subject, right, brisk=brisk, short=short, workers=workers, seed=seed)
+        with _brokers(bootstrap, against, oracle_version, brisk, kraft) as (subject, right):
+            suite = Suite(
+                subject,
+                right,
+                brisk=brisk,
+                short=short,
+                workers=workers,
+                seed=seed,
+                excuses=BESIDE_CONTROLLERS if kraft else (),
+            )
             for name in PARTS:
                 if name in chosen.parts:
                     parts.append(_run(suite, name, chosen))
@@ -131,7 +148,7 @@ def _print_result(part: ReportPart) -> None:
 
 @contextlib.contextmanager
 def _brokers(
-    bootstrap: str | None, against: str | None, version: str, brisk: bool
+    bootstrap: str | None, against: str | None, version: str, brisk: bool, kraft: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the addresses of both brokers; starts those without an address, and stops them at the
     end."""
@@ -139,9 +156,18 @@ def _brokers(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-conformance-")))
         if bootstrap is None:
-            bootstrap = stack.enter_context(local.kwire(folder / "kwire", settings))
+            own = (
+                local.beside_controller(folder / "kwire", KWIRE, settings)
+                if kraft
+                else local.kwire(folder / "kwire", settings)
+            )
+            bootstrap = stack.enter_context(own)
         if against is None:
-            node = local.apache(folder / "apache", settings, version=version)
+            node = (
+                local.beside_controller(folder / "apache", APACHE, settings)
+                if kraft
+                else local.apache(folder / "apache", settings, version=version)
+            )
             against = stack.enter_context(node)
         yield bootstrap, against
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kwire.conformance import telemetry_receiver, topology_keeper
 from kwire.conformance.apache_kafka import VERSION, ApacheKafka
+from kwire.conformance.kraft_cluster import KRaftCluster, KRaftNode
 from kwire.testing import BrokerProcess
 
 START_TIMEOUT_S = 120.0
@@ -47,3 +48,23 @@ def kwire(
     given = SETTINGS | topology_keeper.OWN_SETTINGS | dict(more or {})
     with BrokerProcess(directory, given, port=port) as broker:
         yield broker.bootstrap
+
+
+@contextlib.contextmanager
+def beside_controller(
+    directory: Path, kind: str, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Start a broker of this kind beside a controller of Apache Kafka; yield its address.
+
+    `kind` is one of kraft_cluster.
+    """
+    cluster = KRaftCluster(directory, [kind], settings={**SETTINGS, **(more or {})})
+    [broker] = cluster.brokers.values()
+    if isinstance(broker, KRaftNode):
+        for plugin in PLUGINS:
+            broker.settings.update(plugin.SETTINGS)
+        broker.plugins = tuple(plugin.jar() for plugin in PLUGINS)
+    else:
+        broker.settings.update(topology_keeper.OWN_SETTINGS)
+    with cluster:
+        yield cluster.bootstrap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kwire.conformance import report
 from kwire.conformance.behaviour.runner import ScenarioRunner, ScenarioVerdict
@@ -13,6 +13,7 @@ from kwire.conformance.hostile.cases import hostile_cases
 from kwire.conformance.hostile.runner import HostileRunner, HostileVerdict
 from kwire.conformance.report import ListPart, ReportLine, ReportPart
 from kwire.conformance.selection import BEHAVIOUR, HOSTILE, WIRE, Chosen
+from kwire.conformance.wire.allowed import CaseExcuse
 from kwire.conformance.wire.broker import RemoteBroker, address_of
 from kwire.conformance.wire.cases import all_cases
 from kwire.conformance.wire.report import WirePart, WireRun, name_of
@@ -26,18 +27,27 @@ class Suite:
     """The parts of the suite for two brokers, given as HOST:PORT; for `brisk` see BRISK."""
 
     def __init__(
-        self, subject: str, oracle: str, *, brisk: bool, short: bool, workers: int, seed: str
+        self,
+        subject: str,
+        oracle: str,
+        *,
+        brisk: bool,
+        short: bool,
+        workers: int,
+        seed: str,
+        excuses: Sequence[CaseExcuse] = (),
     ) -> None:
         """Prepare a run on two brokers, given as HOST:PORT.
 
         `brisk` says that both check retention often, `short` that each case runs in one drawn
-        version.
+        version.  `excuses` are allowed differences of the wire part beside EXCUSED.
         """
         self._addresses = (address_of(subject), address_of(oracle))
         self._brisk = brisk
         self._short = short
         self._workers = workers
         self._seed = seed
+        self._excuses = excuses
 
     def run(self, part: str, chosen: Chosen, progress: Progress) -> ReportPart:
         """Run one part. Raises NotReady or OSError."""
@@ -51,7 +61,7 @@ class Suite:
     def _wire(self, chosen: Chosen, progress: Progress) -> ReportPart:
         """Run the wire cases of the chosen API keys; a short run plays each case in one version."""
         start = time.monotonic()
-        cells = WireRunner(*self._brokers(), all_cases(), self._workers).run(
+        cells = WireRunner(*self._brokers(), all_cases(), self._workers, excuses=self._excuses).run(
             chosen.apis,
             lambda verdict, total: progress(
                 f"{name_of(verdict.case.api_key)} v{verdict.version}", total

@@ -139,7 +139,7 @@ class ScenarioRunner:
 
     @property
     def _same_cluster(self) -> bool:
-        return self.subject.cluster_id == self.oracle.cluster_id
+        return self.subject.is_in_cluster_of(self.oracle)
 
     def _play(
         self, scenario: Scenario, stage: ScenarioStage

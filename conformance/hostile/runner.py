@@ -143,7 +143,7 @@ class HostileRunner:
         """Return a stage with names that no other play on this broker uses."""
         # If subject and oracle are the same cluster, the two runs need different names.  The names
         # have the same length, so that both brokers hash and sort them alike.
-        same = self.subject.cluster_id == self.oracle.cluster_id
+        same = self.subject.is_in_cluster_of(self.oracle)
         side = "s" if same and broker is self.subject else "o"
         return HostileStage(
             broker,

@@ -7,6 +7,7 @@ difference that neither list explains is an error.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -102,13 +103,30 @@ EXCUSED = (
 )
 
 
+BESIDE_CONTROLLERS = tuple(
+    CaseExcuse(
+        ApiKey.UPDATE_FEATURES,
+        case,
+        "error_message",
+        "the controllers refuse it in any case; a kwire broker supports no metadata.version of"
+        " Apache Kafka before 3.9, and they name the first reason that they find",
+    )
+    for case in ("lower levels, as an upgrade", "downgrades, only validated")
+)
+"""More differences that are allowed between brokers beside controllers of Apache Kafka."""
+
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def excuse_of(api_key: int, case: str, path: str) -> CaseExcuse | None:
-    """Return the entry that allows a difference of a case at `path`, or None."""
+def excuse_of(
+    api_key: int, case: str, path: str, more: Sequence[CaseExcuse] = ()
+) -> CaseExcuse | None:
+    """Return the entry that allows a difference of a case at `path`, or None.
+
+    `more` are entries that hold beside EXCUSED.
+    """
     path_without_indexes = _INDEX.sub("", path)
-    for excuse in EXCUSED:
+    for excuse in (*EXCUSED, *more):
         same_case = excuse.api_key == api_key and fnmatchcase(case, excuse.case)
         if same_case and fnmatchcase(path_without_indexes, excuse.where):
             return excuse

@@ -101,12 +101,18 @@ class RemoteBroker:
     served: dict[int, tuple[int, int]] = field(default_factory=dict)
     cluster_id: str | None = None
     node_id: int = -1
+    members: frozenset[Address] = frozenset()
+    """The addresses of the brokers of its cluster."""
     _shared: dict[str, CaseTopic] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def bootstrap(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
+
+    def is_in_cluster_of(self, other: RemoteBroker) -> bool:
+        """Whether both are in the same cluster; clusters that tests format have the same id."""
+        return (self.cluster_id, self.members) == (other.cluster_id, other.members)
 
     def read_versions_and_ids(self) -> None:
         """Read the broker's ids and the versions that it serves. Raises OSError or NotReady."""
@@ -116,6 +122,7 @@ class RemoteBroker:
             self.served = {k.api_key: (k.min_version, k.max_version) for k in versions.api_keys}
             metadata = self.ask(peer, MetadataRequest(topics=[]))
             self.cluster_id, self.node_id = metadata.cluster_id, metadata.controller_id
+            self.members = frozenset((each.host, each.port) for each in metadata.brokers)
         finally:
             peer.close()
 

@@ -101,8 +101,9 @@ class WireRunner:
         cases: Iterable[Case],
         workers: int = WORKERS,
         reply_timeout_s: float = REPLY_TIMEOUT_S,
+        excuses: Sequence[CaseExcuse] = (),
     ) -> None:
-        """Group the cases by API key.
+        """Group the cases by API key.  `excuses` are allowed differences beside EXCUSED.
 
         The random tag keeps the names of this run apart from those of earlier runs on the brokers.
         """
@@ -110,6 +111,7 @@ class WireRunner:
         self.oracle = oracle
         self._workers = workers
         self._reply_timeout_s = reply_timeout_s
+        self._excuses = excuses
         self._cases: dict[int, list[Case]] = {}
         for case in cases:
             self._cases.setdefault(case.api_key, []).append(case)
@@ -170,7 +172,7 @@ class WireRunner:
         It is the same on both brokers, so that hashes of names are equal. If both are the same
         cluster, each side has its own prefix, of the same length.
         """
-        same = self.subject.cluster_id == self.oracle.cluster_id
+        same = self.subject.is_in_cluster_of(self.oracle)
         return f"{self._tag}{'s' if same and broker is self.subject else 'o'}"
 
     def _prepare(self, broker: RemoteBroker) -> None:
@@ -263,7 +265,8 @@ class WireRunner:
         )
         verdict = CaseVerdict(case, version, CellState.GREEN, left, right)
         for step_difference in step_differences(left, right, *normalisers):
-            excuse = excuse_of(case.api_key, case.name, step_difference.difference.path)
+            path = step_difference.difference.path
+            excuse = excuse_of(case.api_key, case.name, path, self._excuses)
             if excuse is None:
                 verdict.first_difference, verdict.state = step_difference, CellState.RED
                 break

@@ -28,6 +28,7 @@ from kwire.codecs.messages.produce import (
 from kwire.codecs.primitives import Message
 from kwire.codecs.uuids import uuid_text
 from kwire.conformance.wire import allowed
+from kwire.conformance.wire.broker import RemoteBroker
 from kwire.conformance.wire.compare import step_differences
 from kwire.conformance.wire.peer import Closed, Outcome, Reply, Silent
 from kwire.conformance.wire.runner import Selection
@@ -254,3 +255,13 @@ def test_selection_accepts_api_names_and_numbers(
 def test_selection_refuses_unknown_apis_and_bad_versions(text: str) -> None:
     with pytest.raises(ValueError, match=r"there is no API|invalid literal"):
         Selection.parse(text)
+
+
+def test_brokers_are_in_one_cluster_if_its_id_and_its_members_are_the_same() -> None:
+    def broker(cluster_id: str, *ports: int) -> RemoteBroker:
+        members = frozenset(("localhost", port) for port in ports)
+        return RemoteBroker(("localhost", 1), cluster_id=cluster_id, members=members)
+
+    assert broker("c", 1, 2).is_in_cluster_of(broker("c", 2, 1))
+    assert not broker("c", 1).is_in_cluster_of(broker("d", 1))
+    assert not broker("c", 1).is_in_cluster_of(broker("c", 2))

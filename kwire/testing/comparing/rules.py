@@ -255,6 +255,7 @@ ITEMS = (
             "advertised.listeners",
             "broker.id",
             "controller.listener.names",
+            "controller.quorum.bootstrap.servers",
             "controller.quorum.voters",
             "group.streams.topology.description.plugin.class",
             "inter.broker.listener.name",
