@@ -21,7 +21,12 @@ from kwire.settings.client_metrics_settings import (
 )
 from kwire.settings.definition import UpdateMode
 from kwire.settings.definitions.groups import GroupResourceSettings
-from kwire.settings.definitions.topics import SYNONYMS, broker_defaults, topic_settings
+from kwire.settings.definitions.topics import (
+    SYNONYMS,
+    broker_defaults,
+    check_compaction_lags,
+    topic_settings,
+)
 from kwire.settings.error import BrokenRule
 from kwire.settings.groups import check_group_configs
 from kwire.settings.rules import has_duplicates
@@ -56,6 +61,7 @@ def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
     _refuse_unknown("topic", configs, TopicSettings.DEFINITIONS)
     try:
         settings = topic_settings(config, configs)
+        check_compaction_lags(settings)
     except ConfigError as problem:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem
     if settings.remote_storage_enable and not config.remote_log_storage_system_enable:

@@ -81,13 +81,11 @@ def test_internal_segment_bytes_sets_a_smaller_segment_size() -> None:
     assert config.segment_bytes == 500
 
 
-def test_conflicting_compaction_lags_raise_config_error() -> None:
-    overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
-    with pytest.raises(ConfigError) as refused:
-        topic_log_config(BrokerConfig(), overrides)
-    assert str(refused.value) == (
-        "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)"
-    )
+def test_topic_config_that_conflicts_with_a_default_of_this_broker_is_used() -> None:
+    """The controller accepted it by its own defaults."""
+    broker = BrokerConfig({"log.cleaner.max.compaction.lag.ms": "5"})
+    config = topic_log_config(broker, {"min.compaction.lag.ms": "10"})
+    assert (config.min_compaction_lag_ms, config.max_compaction_lag_ms) == (10, 5)
 
 
 def test_group_has_the_brokers_setting_without_a_config_of_its_own() -> None:

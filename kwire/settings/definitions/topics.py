@@ -97,19 +97,19 @@ def broker_defaults(config: BrokerConfig) -> dict[str, str]:
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """Return the configs of a topic with these overrides, checked one by one and together.
+    """Return the configs of a topic with these overrides, checked one by one.
 
-    Unknown names in `overrides` are ignored.  Raises ConfigError.
+    Unknown names in `overrides` are ignored.  Raises ConfigError.  The configs are not checked
+    together: `check_compaction_lags` does so when they are changed.  A controller may accept what
+    conflicts with other defaults of this broker, which uses it then, as in Apache Kafka.
     """
     overrides = {
         name: text for name, text in overrides.items() if name in TopicSettings.DEFINITIONS
     }
-    settings = TopicSettings({**broker_defaults(config), **overrides})
-    _check_together(settings)
-    return settings
+    return TopicSettings({**broker_defaults(config), **overrides})
 
 
-def _check_together(settings: TopicSettings) -> None:
+def check_compaction_lags(settings: TopicSettings) -> None:
     """Raise ConfigError if the minimum compaction lag is above the maximum."""
     if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
         raise ConfigError(
