@@ -470,7 +470,8 @@ class ReplicaFetcher:
             followed.step = FetchStep.ASK_ENDS
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
             log.info(
-                "%r has a later leader epoch; waiting for the controller's LeaderAndIsr.", followed
+                "%r has a later leader epoch at its leader; waiting until it is known here.",
+                followed,
             )
             followed.step = FetchStep.WAIT_FOR_CONTROLLER
         else:
@@ -570,7 +571,7 @@ _TRANSIENT_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-"""Errors of a leader that has not processed its own LeaderAndIsr yet."""
+"""Errors of a leader that does not know yet that it leads."""
 
 
 def _partitions_of(response: FetchResponse) -> Iterator[tuple[str | bytes, PartitionData]]:

@@ -197,4 +197,6 @@ class BrokerLife:
         trouble, now_ms = self._lifecycle.trouble, steady_ms()
         if trouble is not None and now_ms - self._warned_ms >= QUIET_MS:
             self._warned_ms = now_ms
-            _logger.warning("the controllers do not take this broker: %s; trying again", trouble)
+            _logger.warning(
+                "the controllers have not accepted the last request: %s; trying again", trouble
+            )

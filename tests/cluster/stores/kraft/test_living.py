@@ -124,7 +124,10 @@ async def test_session_ends_while_controllers_are_silent_and_begins_again(
         with caplog.at_level(logging.WARNING):
             assert not await has_session_after(stage.life, 60)
         assert 1 <= len(caplog.messages) <= 6
-        assert "the controllers do not take this broker: the controllers: no answer" in caplog.text
+        assert (
+            "the controllers have not accepted the last request: the controllers: no answer"
+            in caplog.text
+        )
         assert not stage.life.is_fenced, "what the controllers said last"
         stage.channel.is_silent = False
         assert await has_session_after(stage.life, 15)
