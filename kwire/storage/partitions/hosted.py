@@ -54,6 +54,8 @@ class HostedPartitions:
         self.on_moved: Callable[[Partition], None] = _ignore
         self._flusher = flusher
         self._log_config = log_config
+        # Checkpoints may be written before the upkeep begins, for example with a new log.
+        logs.maintenance.high_watermark_of = self.high_watermark_of
 
     def __iter__(self) -> Iterator[Partition]:
         """A copy of all partitions: the loop's body may open and drop some."""
