@@ -135,6 +135,8 @@ class MetadataBroker:
         root = self._base / "0"
         root.mkdir(parents=True)
         self._disk = CrashingDisk(root)
+        self._failed_last: str | None = None
+        """The log directory that failed last, by its name."""
         self._powers = 0
         self.run_count = 0
         self.epoch = NO_EPOCH
@@ -167,6 +169,7 @@ class MetadataBroker:
                 **self._settings,
             },
         )
+        self._remove_old_copies()
         logs = LogManager(
             config.log_dirs,
             defaults=topic_log_config(config, {}),
@@ -248,8 +251,29 @@ class MetadataBroker:
         online = process.logs.online_dirs
         if len(online) < len(DIRECTORIES):
             return False
-        process.logs.dirs.dir_failed(online[number % len(online)], OSError(errno.EIO, "I/O error"))
+        directory = online[number % len(online)]
+        self._failed_last = directory.path.name
+        process.logs.dirs.dir_failed(directory, OSError(errno.EIO, "I/O error"))
         return True
+
+    def _remove_old_copies(self) -> None:
+        """Remove copies of replicas that were made anew while their directory was offline.
+
+        The operator does so: with two copies the broker does not start, and names the older one.
+        """
+        if self._failed_last is None:
+            return
+        root = self._disk.root
+        others = {
+            folder.name
+            for name in DIRECTORIES
+            if name != self._failed_last
+            for folder in (root / name).iterdir()
+        }
+        for folder in list((root / self._failed_last).iterdir()):
+            if folder.is_dir() and folder.name in others:
+                self._disk.remove_tree(folder)
+        self._failed_last = None
 
     # -- the metadata
 

@@ -33,6 +33,8 @@ REPLICAS = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
 
 ROUNDS_MAX = 80
 """Until it must have come to rest."""
+PATIENCE = 20
+"""Rounds after which an operator elects leaders."""
 
 Happening = Callable[[int, int], Awaitable[None]]
 
@@ -48,6 +50,8 @@ class World:
         self.laws = MetadataLaws(self)
         self.rules = Rules(chance.random() < 0.7, chance.choice([1, 2, 2]))
         self.may_lose = chance.random() < 0.25
+        self._looked_at = 0
+        """How often the end was looked at."""
         """Whether administrators ask for unclean elections."""
         self.controllers = Controllers(self.rules, self._elected_lossy)
         settings = {
@@ -184,7 +188,7 @@ class World:
         self.network.cut.clear()
         for broker in self.brokers.values():
             await self.come_back(broker)
-        await self._until(self._is_settled, "it never comes to rest")
+        await self._until(self._is_settled_with_help, "it never comes to rest")
         for where in self.controllers.wheres():
             copies = self.copies(where)
             assert len({bytes_of(each.log) for each in copies}) == 1, ("replicas differ", where)
@@ -238,6 +242,19 @@ class World:
             if each.node_id == known.leader and each.leader_epoch == known.leader_epoch:
                 return each if each.is_leader else None
         return None
+
+    def _is_settled_with_help(self) -> bool:
+        """After a while, an operator elects a leader of each partition that still has none.
+
+        All brokers are back.  The controllers elect none without an event if the last known leader
+        is not the only candidate, or has got its log directory meanwhile.
+        """
+        self._looked_at += 1
+        if self._looked_at > PATIENCE:
+            for where in self.controllers.wheres():
+                if self.controllers.partition(where).leader == NO_LEADER:
+                    self.controllers.elect(where, unclean=True)
+        return self._is_settled()
 
     def _is_settled(self) -> bool:
         if self.pending.total():
