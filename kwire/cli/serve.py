@@ -425,7 +425,7 @@ def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> 
     """
     if declaration is None:
         return None
-    if config.zookeeper_connect is not None or config.joins_controllers:
+    if config.is_member:
         from kwire.settings import ConfigError
 
         raise ConfigError(

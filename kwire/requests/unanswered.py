@@ -108,24 +108,18 @@ def _delete_acls(request: Any, error: ErrorCode) -> Any:  # noqa: ANN401 - by AP
     )
 
 
-def _alter_configs(request: Any, error: ErrorCode) -> Any:  # noqa: ANN401 - by API key
-    result = alter_configs.AlterConfigsResourceResponse
-    return alter_configs.AlterConfigsResponse(
-        responses=[
-            result(error, None, each.resource_type, each.resource_name)
-            for each in request.resources
-        ]
-    )
+def _by_resource(result: Callable[..., Any], response: Callable[..., Any]) -> Respond:
+    """Return what responds to changed configs with a `result` for each resource."""
 
+    def respond(request: Any, error: ErrorCode) -> Any:  # noqa: ANN401 - of two APIs
+        return response(
+            responses=[
+                result(error, None, each.resource_type, each.resource_name)
+                for each in request.resources
+            ]
+        )
 
-def _incremental_alter_configs(request: Any, error: ErrorCode) -> Any:  # noqa: ANN401 - by API key
-    result = incremental_alter_configs.AlterConfigsResourceResponse
-    return incremental_alter_configs.IncrementalAlterConfigsResponse(
-        responses=[
-            result(error, None, each.resource_type, each.resource_name)
-            for each in request.resources
-        ]
-    )
+    return respond
 
 
 def _elect_leaders(request: Any, error: ErrorCode) -> Any:  # noqa: ANN401 - by API key
@@ -212,8 +206,13 @@ _IN_PARTS: Final[dict[int, Respond]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
-    ApiKey.ALTER_CONFIGS: _alter_configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.ALTER_CONFIGS: _by_resource(
+        alter_configs.AlterConfigsResourceResponse, alter_configs.AlterConfigsResponse
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _by_resource(
+        incremental_alter_configs.AlterConfigsResourceResponse,
+        incremental_alter_configs.IncrementalAlterConfigsResponse,
+    ),
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,

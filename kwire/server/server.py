@@ -135,8 +135,7 @@ async def _run_until_stopped(
         if exit_on_eof:
             nursery.start_soon(_stop_on_eof, stop)
         starting = trio.CancelScope()
-        is_alone = not config.joins_controllers and config.zookeeper_connect is None
-        if metadata is not None or not is_alone:
+        if metadata is not None or config.is_member:
             # A member waits for the store of its cluster, which may never answer.
             nursery.start_soon(_stop_starting, stop, starting, nursery)
         broker: Broker = await nursery.start(serve_to_the_end)

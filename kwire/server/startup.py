@@ -70,10 +70,10 @@ async def open_broker(
         clock=kind.now_ms,
         files=files,
     )
-    if metadata is None and config.joins_controllers:
-        opening = _beside_controllers(config, logs, nursery, kind)
-    elif metadata is None and config.zookeeper_connect is None:
+    if metadata is None and not config.is_member:
         opening = _alone(config, logs, nursery, kind)
+    elif metadata is None and config.joins_controllers:
+        opening = _beside_controllers(config, logs, nursery, kind)
     else:
         opening = _as_member(config, logs, nursery, metadata, kind)
     async with opening as broker:
@@ -217,6 +217,7 @@ async def _beside_controllers(
             await member.join()
             yield broker
         finally:
+            logs.broker_epoch = store.broker_epoch
             logs.close(broker.hosted.high_watermark_of)
 
 

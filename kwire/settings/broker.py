@@ -197,6 +197,11 @@ class BrokerConfig(
         return self.process_roles == ("broker",) and self.zookeeper_connect is None
 
     @property
+    def is_member(self) -> bool:
+        """Whether this broker is a member of a cluster that its settings name."""
+        return self.joins_controllers or self.zookeeper_connect is not None
+
+    @property
     def inter_broker_listener(self) -> str:
         """The listener that brokers use between each other."""
         name = self.inter_broker_listener_name

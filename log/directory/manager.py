@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.uuids import uuid_bytes
 from kwire.log.config import LogConfig
 from kwire.log.directory import identity, log_dir, partition_metadata
 from kwire.log.directory.checkpoints import (
@@ -373,12 +372,8 @@ class LogManager:
 
         Raises OSError, LogDirError.
         """
-        known = ((each.path, each.identity()) for each in self.online_dirs)
-        return {
-            path: uuid_bytes(properties.directory_id)
-            for path, properties in known
-            if properties is not None and properties.directory_id is not None
-        }
+        known = ((each.path, each.id) for each in self.online_dirs)
+        return {path: directory_id for path, directory_id in known if directory_id is not None}
 
     def delete(self, topic: str, partition: int) -> None:
         """Delete a partition's log: its folder is renamed now and removed later."""

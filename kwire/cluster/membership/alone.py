@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
-    from kwire.cluster.stores.kraft.forwarding import Forwarding
+    from kwire.cluster.stores.kraft.forwarding import Forwarding, RequestSender
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-    from kwire.requests.context import Context
     from kwire.storage.partitions.hosted import PartitionKey
     from kwire.storage.partitions.partition import Partition
 
@@ -263,7 +262,7 @@ class LoneMembership:
         await self.commit([internal_topic(self._node.settings, name)])
 
     async def create_on_first_use(
-        self, names: Sequence[str], sender: Context | None = None
+        self, names: Sequence[str], sender: RequestSender | None = None
     ) -> None:
         await self.commit([on_first_use(self._node.settings, name) for name in names])
 

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.replication.controller_requests import ControllerRequests
     from kwire.cluster.replication.manager import ReplicaManager
-    from kwire.cluster.stores.kraft.forwarding import Forwarding
+    from kwire.cluster.stores.kraft.forwarding import Forwarding, RequestSender
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.log import Log
-    from kwire.requests.context import Context
 
 
 class ClusterMembership(Protocol):
@@ -42,7 +41,7 @@ class ClusterMembership(Protocol):
 
     @property
     def forwarding(self) -> Forwarding | None:
-        """Sends requests of clients on to the controllers; None without controllers of Apache's."""
+        """Sends requests of clients on to KRaft controllers; None without such controllers."""
 
     @property
     def image(self) -> ClusterImage:
@@ -95,7 +94,7 @@ class ClusterMembership(Protocol):
         """Create the topic of a coordinator if it does not exist.  Raises Refusal, StoreError."""
 
     async def create_on_first_use(
-        self, names: Sequence[str], sender: Context | None = None
+        self, names: Sequence[str], sender: RequestSender | None = None
     ) -> None:
         """Create topics that a client named and that do not exist.  Raises StoreError.
 

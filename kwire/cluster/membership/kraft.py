@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from kwire.cluster.membership.kraft_topics import KraftTopics
+from kwire.cluster.membership.waiting import ImageWaiters
 from kwire.cluster.metadata.delta import delta_between
 from kwire.cluster.metadata.features import CORDONING, METADATA_VERSION
 from kwire.cluster.replication.kraft import KraftReplicationContext
@@ -28,6 +29,8 @@ from kwire.cluster.replication.roles import MetadataRoles
 from kwire.cluster.stores.contract import NotController, StoreError
 from kwire.cluster.stores.kraft.assigning import DirectoryAssignments
 from kwire.cluster.stores.kraft.forwarding import Forwarding
+from kwire.cluster.stores.kraft.opening import metadata_dir_of
+from kwire.cluster.stores.kraft.store import ONLY_CONTROLLERS
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
@@ -36,12 +39,12 @@ if TYPE_CHECKING:
     from kwire.cluster.decisions.topic_creation import NewTopic
     from kwire.cluster.metadata.changes import Decision
     from kwire.cluster.metadata.delta import ClusterDelta
-    from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
+    from kwire.cluster.metadata.image import ClusterImage, ResourceKey
     from kwire.cluster.metadata.quorum import MetadataQuorum
+    from kwire.cluster.stores.kraft.forwarding import RequestSender
     from kwire.cluster.stores.kraft.store import KraftStore
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.log import Log
-    from kwire.requests.context import Context
 
 log = logging.getLogger("kwire.cluster")
 
@@ -72,11 +75,11 @@ class KraftMember:
         self._roles = MetadataRoles(self._replication, self._assign)
         self._assignments: DirectoryAssignments | None = None
         self.forwarding = Forwarding(store.channel("forwarding"))
+        self._waiters = ImageWaiters(node, nursery)
         self._topics = KraftTopics(
-            store.channel("topics"), self.forwarding, node.settings, self.wait_until
+            store.channel("topics"), self.forwarding, node.settings, self._waiters.wait_until
         )
-        self._directories = {each.path: each.id for each in node.hosted.logs.online_dirs}
-        self._metadata_updated = trio.Event()
+        self._directory_ids = node.hosted.logs.directory_ids()
 
     @property
     def replication(self) -> ReplicaManager:
@@ -94,7 +97,8 @@ class KraftMember:
         Raises StoreError.
         """
         store = self._store
-        image = await store.register(self._registration())
+        directory_ids = tuple(self._directory_ids.values())
+        image = await store.register(replace(self._node.registration, directories=directory_ids))
         life = store.life
         self._assignments = DirectoryAssignments(
             store.channel("log directories"), life, lambda: self.image
@@ -106,10 +110,6 @@ class KraftMember:
         life.ready()
         await life.wait_unfenced()
 
-    def _registration(self) -> BrokerImage:
-        ids = tuple(each for each in self._directories.values() if each is not None)
-        return replace(self._node.registration, directories=ids)
-
     def _apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Take over the controllers' next image, and lead and follow what it says."""
         before = self._node.image
@@ -117,9 +117,7 @@ class KraftMember:
         self._roles.apply(before, image, delta)
         if delta.features is not None:
             self._tell_directories()
-        self._node.hosted.logs.broker_epoch = self._store.broker_epoch
-        updated, self._metadata_updated = self._metadata_updated, trio.Event()
-        updated.set()
+        self._waiters.wake()
 
     # -- log directories
 
@@ -129,19 +127,12 @@ class KraftMember:
 
     def _tell_directories(self) -> None:
         """Tell the controllers which log directories have failed, and which are cordoned."""
-        ids, logs = self._directories, self._node.hosted.logs
-        online = {each.path for each in logs.online_dirs}
-        failed = tuple(
-            each for path, each in ids.items() if path not in online and each is not None
-        )
+        ids, dirs = self._directory_ids, self._node.hosted.logs.dirs
+        online = {each.path: each for each in dirs.online_dirs if each.path in ids}
+        failed = tuple(each for path, each in ids.items() if path not in online)
         cordoned = None
         if self.image.features.level(METADATA_VERSION) >= CORDONING:
-            names = self._node.config.cordoned_log_dirs
-            cordoned = tuple(
-                each
-                for path, each in ids.items()
-                if each is not None and path in online and (str(path) in names or "*" in names)
-            )
+            cordoned = tuple(ids[path] for path in online if dirs.is_cordoned(online[path]))
         self._store.life.set_directories(failed, cordoned)
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
@@ -157,8 +148,7 @@ class KraftMember:
         self._roles.logs_lost(lost)
         if self._assignments is not None:
             self._tell_directories()
-        config = self._node.config
-        return path != Path(config.metadata_log_dir or config.log_dirs[0])
+        return path != metadata_dir_of(self._node.config)
 
     def open_missing(self) -> None:
         self._roles.open_missing()
@@ -167,29 +157,17 @@ class KraftMember:
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
         """Raises NotController."""
-        raise NotController("only the controllers change the metadata of this cluster")
+        raise NotController(ONLY_CONTROLLERS)
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
         """Raises NotController."""
-        raise NotController("only the controllers change the metadata of this cluster")
+        raise NotController(ONLY_CONTROLLERS)
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
-        """Wait until this broker's image satisfies `seen`; False after `timeout_ms`."""
-        with trio.move_on_after(timeout_ms / 1000):
-            while not seen(self.image):
-                await self._metadata_updated.wait()
-            return True
-        return False
+        return await self._waiters.wait_until(seen, timeout_ms)
 
     def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
-        """Call `then` once this broker's image satisfies `seen`."""
-
-        async def wait() -> None:
-            while not seen(self.image):
-                await self._metadata_updated.wait()
-            then()
-
-        self._nursery.start_soon(wait)
+        self._waiters.call_when(seen, then)
 
     async def wait_for_metadata(self, timeout_ms: int) -> None:
         return
@@ -200,13 +178,13 @@ class KraftMember:
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Raises StoreError: UnregisterBroker goes to a controller."""
-        raise NotController("only the controllers change the metadata of this cluster")
+        raise NotController(ONLY_CONTROLLERS)
 
     async def create_internal_topic(self, name: str) -> None:
         await self._topics.create_internal_topic(name)
 
     async def create_on_first_use(
-        self, names: Sequence[str], sender: Context | None = None
+        self, names: Sequence[str], sender: RequestSender | None = None
     ) -> None:
         await self._topics.create_on_first_use(names, sender)
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.cluster.decisions.topic_creation import DEFAULT, NewTopic, by_default
+from kwire.cluster.membership.topic_requests import creation_request
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.kraft.forwarding import NotForwarded
 from kwire.codecs.errors import ErrorCode, as_error_code
 from kwire.codecs.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -30,9 +29,8 @@ from kwire.codecs.messages.create_topics import (
 
 if TYPE_CHECKING:
     from kwire.cluster.metadata.image import ClusterImage
-    from kwire.cluster.stores.kraft.forwarding import Forwarding
+    from kwire.cluster.stores.kraft.forwarding import Forwarding, RequestSender
     from kwire.cluster.stores.kraft.living import Calls
-    from kwire.requests.context import Context
     from kwire.settings.live import LiveSettings
 
 log = logging.getLogger("kwire.cluster")
@@ -65,7 +63,7 @@ class KraftTopics:
             raise Refusal(as_error_code(result.error_code), result.error_message)
 
     async def create_on_first_use(
-        self, names: Sequence[str], sender: Context | None = None
+        self, names: Sequence[str], sender: RequestSender | None = None
     ) -> None:
         """Create topics that a client named and that do not exist.  Raises StoreError.
 
@@ -86,7 +84,7 @@ class KraftTopics:
         return {each.name: each.error_message for each in await self._create(wanted, None)}
 
     async def _create_once(
-        self, names: Sequence[str], sender: Context | None
+        self, names: Sequence[str], sender: RequestSender | None
     ) -> Sequence[CreatableTopicResult]:
         """Create topics, and wait for those that another task of this broker creates already.
 
@@ -117,14 +115,14 @@ class KraftTopics:
         return wanted
 
     async def _create(
-        self, wanted: Sequence[NewTopic], sender: Context | None
+        self, wanted: Sequence[NewTopic], sender: RequestSender | None
     ) -> Sequence[CreatableTopicResult]:
         """Send CreateTopics, and wait until the new topics are in this broker's image.
 
         Returns the results of those that do not exist afterwards.  Raises StoreError.
         """
         timeout_ms: int = self._settings.config.request_timeout_ms
-        response = await self._send(_request(wanted, timeout_ms), sender, timeout_ms)
+        response = await self._send(creation_request(wanted, timeout_ms), sender, timeout_ms)
         failed = [
             each
             for each in response.topics
@@ -135,7 +133,7 @@ class KraftTopics:
         return failed
 
     async def _send(
-        self, request: CreateTopicsRequest, sender: Context | None, timeout_ms: int
+        self, request: CreateTopicsRequest, sender: RequestSender | None, timeout_ms: int
     ) -> CreateTopicsResponse:
         """Return the response.  Raises StoreError, at the latest after `timeout_ms`."""
         with trio.move_on_after(timeout_ms / 1000):
@@ -150,18 +148,3 @@ class KraftTopics:
                 raise StoreError(str(error)) from error
             return response
         raise StoreError(f"the controllers do not answer within {timeout_ms} ms")
-
-
-def _request(wanted: Sequence[NewTopic], timeout_ms: int) -> CreateTopicsRequest:
-    return CreateTopicsRequest(
-        [
-            CreatableTopic(
-                each.name,
-                each.num_partitions,
-                each.replication_factor,
-                configs=[CreatableTopicConfig(*item) for item in each.configs.items()],
-            )
-            for each in wanted
-        ],
-        timeout_ms=timeout_ms,
-    )

@@ -26,6 +26,8 @@ from kwire.cluster.decisions.topic_creation import (
 from kwire.cluster.membership.agreeing import Agreement
 from kwire.cluster.membership.controlling import Term
 from kwire.cluster.membership.leaving import ShutdownLimits, hand_over
+from kwire.cluster.membership.topic_requests import creation_request
+from kwire.cluster.membership.waiting import ImageWaiters
 from kwire.cluster.metadata.changes import ANY_BROKER_CHANGES, Change, Decision
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import TOPIC_RESOURCE
@@ -46,11 +48,6 @@ from kwire.cluster.stores.contract import (
 from kwire.cluster.stores.deciding import commit_decided
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
-from kwire.codecs.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
 from kwire.codecs.messages.unregister_broker import UnregisterBrokerRequest
@@ -66,13 +63,12 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.quorum import MetadataQuorum
     from kwire.cluster.metadata.tokens import Tokens
     from kwire.cluster.stores.contract import ClusterStore
-    from kwire.cluster.stores.kraft.forwarding import Forwarding
+    from kwire.cluster.stores.kraft.forwarding import Forwarding, RequestSender
     from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from kwire.codecs.messages.controlled_shutdown import ControlledShutdownResponse
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrResponse
     from kwire.codecs.primitives import Message
     from kwire.log import Log
-    from kwire.requests.context import Context
 
 log = logging.getLogger("kwire.cluster")
 
@@ -111,7 +107,7 @@ class ClusterMember:
         """The current term, while this broker is the controller."""
         self._no_controller = trio.Event()
         self._session_lost = trio.Event()
-        self._metadata_updated = trio.Event()
+        self._waiters = ImageWaiters(node, nursery)
         self.has_metadata = False
         """Whether the controller has sent the brokers, and topics if there were any at the
         start.  A new controller first sends the list of brokers alone."""
@@ -423,7 +419,7 @@ class ClusterMember:
             await self._ask_for_topics([name])
 
     async def create_on_first_use(
-        self, names: Sequence[str], sender: Context | None = None
+        self, names: Sequence[str], sender: RequestSender | None = None
     ) -> None:
         """Create topics that a client named and that do not exist.  Raises StoreError."""
         if self.term is not None:
@@ -444,18 +440,7 @@ class ClusterMember:
         Returns the error message of each topic that was not created, by name.  Raises StoreError if
         the controller cannot be reached.
         """
-        request = CreateTopicsRequest(
-            [
-                CreatableTopic(
-                    each.name,
-                    each.num_partitions,
-                    each.replication_factor,
-                    configs=[CreatableTopicConfig(*item) for item in each.configs.items()],
-                )
-                for each in wanted
-            ],
-            timeout_ms=TOPIC_CREATION_TIMEOUT_MS,
-        )
+        request = creation_request(wanted, TOPIC_CREATION_TIMEOUT_MS)
         try:
             response = await self._host.controller().call(request)
         except PeerError as error:
@@ -468,22 +453,10 @@ class ClusterMember:
             self.has_metadata = bool(self._node.image.brokers)
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
-        """Wait until this broker's image satisfies `seen`; False after `timeout_ms`."""
-        with trio.move_on_after(timeout_ms / 1000):
-            while not seen(self._node.image):
-                await self._metadata_updated.wait()
-            return True
-        return False
+        return await self._waiters.wait_until(seen, timeout_ms)
 
     def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
-        """Call `then` once this broker's image satisfies `seen`."""
-
-        async def wait() -> None:
-            while not seen(self._node.image):
-                await self._metadata_updated.wait()
-            then()
-
-        self._nursery.start_soon(wait)
+        self._waiters.call_when(seen, then)
 
     def metadata_updated(self) -> None:
         """Wakes the tasks that wait for new metadata.
@@ -495,8 +468,7 @@ class ClusterMember:
         self.has_metadata |= bool(image.brokers) and (
             bool(image.topics) or not self._expects_topics
         )
-        event, self._metadata_updated = self._metadata_updated, trio.Event()
-        event.set()
+        self._waiters.wake()
 
     # -- failed log directories, and leaving
 

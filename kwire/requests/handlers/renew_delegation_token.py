@@ -36,9 +36,7 @@ def handle(
 ) -> RenewDelegationTokenResponse | Awaitable[RenewDelegationTokenResponse]:
     """Renew the token, and return when it expires (in ms)."""
     if not may_ask(broker.config, context):
-        return RenewDelegationTokenResponse(
-            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
-        )
+        return _not_allowed()
     if broker.tokens is None:
         return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
@@ -51,12 +49,11 @@ def handle(
 def forward(
     broker: Broker, request: RenewDelegationTokenRequest, context: Context, send: Send
 ) -> Handled:
-    """Return the controllers' response, unless the sender has no part in tokens.
+    """Return the controllers' response, unless the sender may not ask: only the broker knows."""
+    return send(request) if may_ask(broker.config, context) else _not_allowed()
 
-    The broker checks this itself: only it knows how the sender has authenticated.
-    """
-    if may_ask(broker.config, context):
-        return send(request)
+
+def _not_allowed() -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
         ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
     )

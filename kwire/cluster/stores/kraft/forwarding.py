@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kwire.cluster.peers.error import PeerError
 from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
@@ -27,12 +27,31 @@ from kwire.codecs.primitives import DecodeError
 if TYPE_CHECKING:
     from kwire.cluster.stores.kraft.controllers import ControllerChannel
     from kwire.codecs.primitives import Message
-    from kwire.requests.context import Context
 
 TIMEOUT_MS: Final = 60_000
 """How long a request waits for a controller, as on Apache Kafka."""
 
 _PRINCIPAL_VERSION: Final = 0
+
+
+class RequestSender(Protocol):
+    """The client that sent a request: `kwire.requests.context.Context` is one."""
+
+    @property
+    def principal(self) -> str:
+        """Such as `User:alice`."""
+
+    @property
+    def by_token(self) -> bool:
+        """Whether it authenticated with a delegation token."""
+
+    @property
+    def client_host(self) -> str:
+        """Its IP address."""
+
+    @property
+    def client_id(self) -> str | None:
+        """From the header of the request."""
 
 
 class NotForwarded(Exception):
@@ -60,7 +79,7 @@ class Forwarding:
         """
         return self._channel.versions
 
-    async def forward(self, request: Message, version: int, context: Context) -> Any:  # noqa: ANN401 - the request's
+    async def forward(self, request: Message, version: int, sender: RequestSender) -> Any:  # noqa: ANN401 - the request's
         """Return the controllers' answer to a client's request in that version.
 
         Raises NotForwarded; its error is UNSUPPORTED_VERSION if the controllers do not know this
@@ -70,9 +89,9 @@ class Forwarding:
         api_key = request.API_KEY
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         envelope = EnvelopeRequest(
-            request_data=_framed(request, version, self._next_correlation_id, context.client_id),
-            request_principal=principal_bytes(context.principal, by_token=context.by_token),
-            client_host_address=address_bytes(context.client_host),
+            request_data=_framed(request, version, self._next_correlation_id, sender.client_id),
+            request_principal=principal_bytes(sender.principal, by_token=sender.by_token),
+            client_host_address=address_bytes(sender.client_host),
         )
         try:
             answer: EnvelopeResponse = await self._channel.call(envelope, self._timeout_ms)

@@ -111,13 +111,15 @@ async def _cluster_id_by(
 # -- the metadata log
 
 
+def metadata_dir_of(config: BrokerConfig) -> Path:
+    """Return the directory of the metadata log: `metadata.log.dir`, or the first of log.dirs."""
+    return Path(config.metadata_log_dir or config.log_dirs[0])
+
+
 @contextmanager
 def _metadata_dir(config: BrokerConfig, logs: LogManager, cluster_id: str) -> Iterator[LogDir]:
-    """The directory of the metadata log: `metadata.log.dir`, or else the first of log.dirs.
-
-    Raises LogDirError if it cannot be used.
-    """
-    path = Path(config.metadata_log_dir or config.log_dirs[0])
+    """The opened directory of the metadata log.  Raises LogDirError if it cannot be used."""
+    path = metadata_dir_of(config)
     for directory in logs.online_dirs:
         if directory.path == path:
             yield directory
@@ -146,11 +148,6 @@ def _id(directory: LogDir) -> bytes:
             " move such a cluster to KRaft with Apache Kafka 3.9 first"
         )
     return directory_id
-
-
-def directory_ids(logs: LogManager) -> tuple[bytes, ...]:
-    """Return the ids of the log directories that can be used.  Raises LogDirError."""
-    return tuple(_id(directory) for directory in logs.online_dirs)
 
 
 def _log(config: BrokerConfig, logs: LogManager, directory: LogDir) -> MetadataLog:

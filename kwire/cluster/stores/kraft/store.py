@@ -16,7 +16,6 @@ from kwire.cluster.stores.contract import NotController, StoreError, Watcher
 from kwire.cluster.stores.kraft.lifecycle import (
     NO_EPOCH,
     BrokerIdentity,
-    Effect,
     Lifecycle,
     LifecycleLimits,
 )
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from kwire.cluster.stores.kraft.controllers import ControllerChannel
     from kwire.cluster.stores.kraft.link import MetadataLink
 
+ONLY_CONTROLLERS: Final = "only the controllers change the metadata of this cluster"
+
 _CALL_MS: Final = 30_000
 """How long one request to a controller may take before the channel asks another one."""
 
@@ -39,8 +40,7 @@ class KraftStore:
     """A MetadataStore; see the module.
 
     `on_end` is called once the controllers do not have this broker any longer, or the metadata
-    cannot be followed: then the broker has to stop.  `on_effect` is called with each effect of its
-    registration (`kwire.cluster.stores.kraft.lifecycle`).
+    cannot be followed: then the broker has to stop.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class KraftStore:
         self._life: BrokerLife | None = None
         self._ids: ProducerIdBlocks | None = None
         self.on_end: Callable[[StoreError], None] | None = None
-        self.on_effect: Callable[[Effect], None] | None = None
         nursery.start_soon(self._end_by, link.run)
 
     async def _end_by(self, run: Callable[[], Awaitable[None]]) -> None:
@@ -91,7 +90,7 @@ class KraftStore:
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         """Raises NotController."""
-        raise NotController("only the controllers change the metadata of this cluster")
+        raise NotController(ONLY_CONTROLLERS)
 
     async def quorum(self, asked_ms: int) -> MetadataQuorum:
         """Raises StoreError: a controller answers DescribeQuorum."""
@@ -128,7 +127,6 @@ class KraftStore:
             Lifecycle(identity, self._limits, self._previous_epoch),
             self.channel("heartbeats"),
             lambda: self.image.version - 1,
-            self._tell,
         )
         self._ids = ProducerIdBlocks(self.channel("producer ids"), self._life)
         self._link.watch(self._woken)
@@ -139,10 +137,6 @@ class KraftStore:
     def _woken(self, *_: object) -> None:
         """A new image may have what the registration waits for."""
         self.life.wake()
-
-    def _tell(self, effect: Effect) -> None:
-        if self.on_effect is not None:
-            self.on_effect(effect)
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return a block of ids; the controllers choose how many.  Raises StoreError."""

@@ -13,7 +13,7 @@ import trio
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
 from kwire.cluster.stores.contract import NotController, StoreError
-from kwire.cluster.stores.kraft.opening import directory_ids, open_store
+from kwire.cluster.stores.kraft.opening import open_store
 from kwire.cluster.stores.kraft.store import KraftStore
 from kwire.codecs.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.conformance.apache_kafka import CLUSTER_ID
@@ -60,7 +60,9 @@ async def opened(
     logs.load()
     with trio.fail_after(DEADLINE_S), closing(logs):
         async with open_store(config, logs) as store:
-            broker = BrokerImage(node_id, (ENDPOINT,), "rack", directories=directory_ids(logs))
+            broker = BrokerImage(
+                node_id, (ENDPOINT,), "rack", directories=(*logs.directory_ids().values(),)
+            )
             yield store, broker
             logs.broker_epoch = store.broker_epoch
 
