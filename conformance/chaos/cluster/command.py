@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import secrets
 import signal
 import sys
 import tempfile
@@ -13,17 +12,14 @@ from pathlib import Path
 
 import click
 
-from kwire.conformance.chaos.blocks import (
-    BLOCK_ROUNDS,
-    DEADLINE_S,
-    EXIT_MISSING,
-    BlockResults,
-    BlockRunner,
-    DamagedResults,
-    commit_of,
-    report,
-    run_blocks,
+from kwire.conformance.chaos.block_command import (
+    ALL,
+    WORKLOADS,
+    Blocks,
+    block_options,
+    plan_options,
 )
+from kwire.conformance.chaos.blocks import EXIT_MISSING
 from kwire.conformance.chaos.cluster import network, rounds
 from kwire.conformance.chaos.cluster.members import ground
 from kwire.conformance.chaos.cluster.plan import BROKERS, ClusterFaultKind, ClusterPlan, Store, draw
@@ -31,8 +27,6 @@ from kwire.conformance.chaos.reporting import PREFIX, RoundOutcome, end_in_order
 from kwire.testing import ZooKeeperMissing
 
 ROUNDS = 300
-ALL = "all"
-WORKLOADS = ("plain", "bank", "chain")
 STORES = (Store.ZOOKEEPER, Store.ZOOKEEPER, Store.SHARED)
 """ZooKeeper has twice the weight, since more faults exist for brokers on several machines."""
 KEEP = Path("build/chaos-cluster")
@@ -42,42 +36,12 @@ ALONE_S = 120.0
 
 
 @click.command()
-@click.option(
-    "--rounds", "count", type=click.IntRange(min=1), metavar="N",
-    help=f"Number of rounds; {ROUNDS}, or 1 with --seed.",
-)  # fmt: skip
-@click.option("--seed", type=int, help="Seed of the first round; each next round adds 1.")
-@click.option(
-    "--only-fault", "only", type=click.Choice([kind.value for kind in ClusterFaultKind]),
-    multiple=True, help="Inject only faults of this kind; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--workload", type=click.Choice([*WORKLOADS, ALL]), default=ALL, show_default=True,
-    help="Run this workload in all rounds; all: the seed determines it.",
-)  # fmt: skip
+@plan_options(ROUNDS, [kind.value for kind in ClusterFaultKind])
 @click.option(
     "--store", type=click.Choice([*(store.value for store in Store), ALL]), default=ALL,
     show_default=True, help="Where the cluster keeps its metadata; all: the seed determines it.",
 )  # fmt: skip
-@click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
-    metavar="DIR", help="Folder for history, logs and output of failed rounds.",
-)  # fmt: skip
-@click.option(
-    "--results", type=click.Path(dir_okay=False, path_type=Path), default=RESULTS,
-    show_default=True, metavar="FILE",
-    help="File with a line for each round and each block, if there are several rounds.  "
-    "Rounds that it has of this commit and these options are not run again.",
-)  # fmt: skip
-@click.option(
-    "--block", "block_rounds", type=click.IntRange(min=1), default=BLOCK_ROUNDS, show_default=True,
-    metavar="N", help="Number of rounds in a block.",
-)  # fmt: skip
-@click.option(
-    "--deadline", "deadline_s", type=click.FloatRange(min=0, min_open=True), default=DEADLINE_S,
-    show_default=True, metavar="SECONDS", help="When a round is killed and reported as hanging.",
-)  # fmt: skip
-@click.option("--here", is_flag=True, hidden=True, help="Run one round in this process.")
+@block_options(KEEP, RESULTS)
 def main(
     count: int | None,
     seed: int | None,
@@ -106,22 +70,12 @@ def main(
             STORES if store == ALL else (Store(store),),
         )
         sys.exit(_run_here(draw_plan(), keep / str(seed), deadline_s).status)
-    first = secrets.randbelow(1 << 31) if seed is None else seed
-    total = count or (ROUNDS if seed is None else 1)
-    seeds = range(first, first + total)
     options = [*(f"--only-fault={name}" for name in only), f"--workload={workload}"]
     options.append(f"--store={store}")
-    command = [sys.executable, "-m", __package__ or "", "--here", *options]
-    command += [f"--keep={keep}", f"--deadline={deadline_s:g}"]
-    runner = BlockRunner(command, keep, deadline_s)
-    if total == 1:
-        sys.exit(0 if report({first: runner.run(first)[0]}) else 1)
-    click.echo(f"to continue after an interruption: --seed {first} --rounds {total}")
-    try:
-        stored = BlockResults(results, commit_of(Path(__file__).parent), " ".join(options))
-    except DamagedResults as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(0 if run_blocks(seeds, block_rounds, stored, runner.run) else 1)
+    blocks = Blocks(
+        __package__ or "", Path(__file__).parent, keep, results, block_rounds, deadline_s
+    )
+    sys.exit(0 if blocks.run(seed, count, ROUNDS, options) else 1)
 
 
 def _run_here(plan: ClusterPlan, kept: Path, deadline_s: float) -> RoundOutcome:

@@ -100,7 +100,7 @@ class Process:
         self.read = 0
         """How many batches of the controllers' log it has replayed."""
         self.has_roles = False
-        """Whether it has got its first image."""
+        """Whether the first image has come."""
         self.is_leaving = False
         """Whether it has begun a controlled shutdown: it ends then, whatever it is told."""
         self.failed: list[bytes] = []

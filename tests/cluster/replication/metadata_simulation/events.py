@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -23,24 +22,22 @@ from tests.cluster.replication.metadata_simulation.brokers import MetadataBroker
 from tests.cluster.replication.metadata_simulation.controllers import Where
 from tests.cluster.replication.metadata_simulation.world import BROKERS, TOPIC, World
 from tests.cluster.replication.simulation.broker import CONTROLLER, now_ms
+from tests.cluster.replication.simulation.common_events import CommonEvents
 from tests.cluster.replication.simulation.laws import Acknowledged
 from tests.cluster.replication.simulation.network import Call
 from tests.cluster.replication.simulation.running import Step
 
-Event = Callable[[int, int], Awaitable[None] | None]
 
-
-class Events:
-    """Maps three numbers to an event, so that hypothesis can draw, shrink and repeat a schedule."""
+class Events(CommonEvents):
+    """The events of this simulation; see `CommonEvents`."""
 
     def __init__(self, base: Path, chance: random.Random, clock: MockClock) -> None:
         self.world = World(base, chance, clock)
+        super().__init__(self.world)
         self.chance = chance
         self.controllers = self.world.controllers
-        self.network = self.world.network
         self.brokers = self.world.brokers
-        self.seen = self.world.seen
-        self._events: list[Event] = [
+        self._events = [
             *[self.hear] * 10, *[self.learn] * 6, *[self.beat] * 3, *[self.assign] * 3,
             *[self.net] * 10, *[self.calm] * 3, *[self.flow] * 8, *[self.produce] * 16,
             *[self.tick] * 4, self.long_tick, self.lose, self.lose, self.read_late, self.cut,
@@ -49,15 +46,6 @@ class Events:
             self.elect_unclean, *[self.reassign] * 2, self.create, self.delete,
             *[self.answer_after_the_role_changed] * 4, *[self.go_while_the_isr_changes] * 2,
         ]  # fmt: skip
-
-    async def run(self, schedule: list[Step]) -> None:
-        events = [self._events[kind % len(self._events)] for kind, _, _ in schedule]
-        await self.world.run(
-            [
-                (event.__name__, _awaited(event), one, two)
-                for event, (_, one, two) in zip(events, schedule, strict=True)
-            ]
-        )
 
     def broker(self, number: int) -> MetadataBroker:
         return self.brokers[number % len(BROKERS) + 1]
@@ -79,44 +67,6 @@ class Events:
 
     def assign(self, one: int, two: int) -> None:
         self.broker(one).assign()
-
-    # -- the network, and time
-
-    def net(self, one: int, two: int) -> None:
-        movable = self.network.movable
-        if movable:
-            self.network.arrive(movable[one % len(movable)])
-
-    def calm(self, one: int, two: int) -> None:
-        for each in self.network.movable:
-            self.network.arrive(each)
-
-    async def flow(self, one: int, two: int) -> None:
-        """All goes well for a moment."""
-        await self.world.calm_down(1 + one % 6)
-
-    def lose(self, one: int, two: int) -> None:
-        movable = self.network.movable
-        if movable:
-            self.network.lose(movable[one % len(movable)])
-
-    def read_late(self, one: int, two: int) -> None:
-        self.seen["read late"] += self.network.read_late(one)
-
-    def cut(self, one: int, two: int) -> None:
-        """One way of two brokers, or of one and the controllers."""
-        source, target = one % 3 + 1, two % 4
-        if source != target:
-            self.network.cut.add((source, target))
-
-    def mend(self, one: int, two: int) -> None:
-        self.network.cut.clear()
-
-    def tick(self, one: int, two: int) -> None:
-        self.world.clock.jump(0.1 + one % 20 / 10)
-
-    def long_tick(self, one: int, two: int) -> None:
-        self.world.clock.jump(8.0)
 
     # -- brokers
 
@@ -324,17 +274,8 @@ def _key(partition: Partition) -> tuple[str, int]:
     return partition.topic, partition.index
 
 
-def _awaited(event: Event) -> Callable[[int, int], Awaitable[None]]:
-    async def happen(one: int, two: int) -> None:
-        result = event(one, two)
-        if result is not None:
-            await result
-
-    return happen
-
-
 async def simulate(schedule: list[Step], base: Path, seed: int, clock: MockClock) -> Counter[str]:
-    """Live through a schedule; gives what was seen."""
+    """Run a schedule; returns how often what was seen."""
     events = Events(base, random.Random(seed), clock)
     await events.run(schedule)
     return events.seen

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from trio.testing import MockClock
@@ -33,29 +32,27 @@ from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, 
 from kwire.storage.partitions.partition import Partition
 from tests.cluster.controller.requests import elect
 from tests.cluster.replication.simulation.broker import CONTROLLER, ReplicatingBroker, now_ms
+from tests.cluster.replication.simulation.common_events import CommonEvents
 from tests.cluster.replication.simulation.laws import Acknowledged, place_of
 from tests.cluster.replication.simulation.network import Call
+from tests.cluster.replication.simulation.running import Step
 from tests.cluster.replication.simulation.world import BROKERS, TOPIC, World
 
 REPLICA_STATE_SINCE = 15
 """Fetch."""
 
-Step = tuple[int, int, int]
-Event = Callable[[int, int], Awaitable[None] | None]
 
-
-class Events:
-    """Maps three numbers to an event, so that hypothesis can draw, shrink and repeat a schedule."""
+class Events(CommonEvents):
+    """The events of this simulation; see `CommonEvents`."""
 
     def __init__(self, base: Path, chance: random.Random, clock: MockClock) -> None:
         self.world = World(base, chance, clock)
+        super().__init__(self.world)
         self.chance = chance
         self.cluster = self.world.cluster
-        self.network = self.world.network
         self.brokers = self.world.brokers
-        self.seen = self.world.seen
         self.topics_made = 0
-        self._events: list[Event] = [
+        self._events = [
             *[self.control] * 10, *[self.deliver] * 4, *[self.net] * 10, *[self.calm] * 3,
             *[self.produce] * 8, *[self.tick] * 4, self.long_tick, self.lose, self.lose,
             self.kill, self.power, *[self.start] * 3, self.cut, self.mend, self.mend,
@@ -66,15 +63,6 @@ class Events:
             *[self.shut_down_in_halves] * 2, self.depose_with_writes_under_way,
             *[self.flow] * 4,
         ]  # fmt: skip
-
-    async def run(self, schedule: list[Step]) -> None:
-        events = [self._events[kind % len(self._events)] for kind, _, _ in schedule]
-        await self.world.run(
-            [
-                (event.__name__, _awaited(event), one, two)
-                for event, (_, one, two) in zip(events, schedule, strict=True)
-            ]
-        )
 
     def broker(self, number: int) -> ReplicatingBroker:
         return self.brokers[number % len(BROKERS) + 1]
@@ -163,46 +151,6 @@ class Events:
 
         request = ControlledShutdownRequest(broker.id, epoch)
         term.take(term.machine.controlled_shutdown(request), learn)
-
-    # -- the network
-
-    def net(self, one: int, two: int) -> None:
-        movable = self.network.movable
-        if movable:
-            self.network.arrive(movable[one % len(movable)])
-
-    def calm(self, one: int, two: int) -> None:
-        for each in self.network.movable:
-            self.network.arrive(each)
-
-    async def flow(self, one: int, two: int) -> None:
-        """All goes well for a moment."""
-        await self.world.calm_down(1 + one % 6)
-
-    def lose(self, one: int, two: int) -> None:
-        movable = self.network.movable
-        if movable:
-            self.network.lose(movable[one % len(movable)])
-
-    def read_late(self, one: int, two: int) -> None:
-        self.seen["read late"] += self.network.read_late(one)
-
-    def cut(self, one: int, two: int) -> None:
-        """One way of two brokers, or of one and the controller."""
-        source, target = one % 3 + 1, two % 4
-        if source != target:
-            self.network.cut.add((source, target))
-
-    def mend(self, one: int, two: int) -> None:
-        self.network.cut.clear()
-
-    # -- time
-
-    def tick(self, one: int, two: int) -> None:
-        self.world.clock.jump(0.1 + one % 20 / 10)
-
-    def long_tick(self, one: int, two: int) -> None:
-        self.world.clock.jump(8.0)
 
     # -- brokers
 
@@ -409,17 +357,8 @@ class Events:
         self.elect(one + 1, two)
 
 
-def _awaited(event: Event) -> Callable[[int, int], Awaitable[None]]:
-    async def happen(one: int, two: int) -> None:
-        result = event(one, two)
-        if result is not None:
-            await result
-
-    return happen
-
-
 async def simulate(schedule: list[Step], base: Path, seed: int, clock: MockClock) -> Counter[str]:
-    """Live through a schedule; gives what was seen."""
+    """Run a schedule; returns how often what was seen."""
     events = Events(base, random.Random(seed), clock)
     await events.run(schedule)
     return events.seen

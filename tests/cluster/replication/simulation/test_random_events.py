@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cluster.replication.simulation.events import Step, simulate
+from tests.cluster.replication.simulation.events import simulate
 from tests.cluster.replication.simulation.running import (
+    Step,
     drawn,
     many_seeds,
     run_seeds,
