@@ -133,16 +133,13 @@ def _new_id() -> bytes:
 def _broker(directories: Sequence[LogDir]) -> _Broker:
     """Return the broker of these directories.  Raises NotAdopted."""
     from kwire.cluster.stores.kraft.adopting import AdoptedBroker
-    from kwire.codecs.uuids import uuid_bytes
     from kwire.log.directory.log_dir import CLEAN_SHUTDOWN, parse_partition_folder
 
     broker_id = broker_id_of(directories)
     ids: list[bytes] = []
     places: dict[tuple[str, int], bytes] = {}
     for directory in directories:
-        identity = directory.identity()
-        known = None if identity is None else identity.directory_id
-        ids.append(_new_id() if known is None else uuid_bytes(known))
+        ids.append(directory.id or _new_id())
         for name in directory.folders():
             if (key := parse_partition_folder(name)) is not None:
                 places[key] = ids[-1]
