@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import logging
 import os
 import random
 import signal
@@ -179,6 +180,18 @@ def threads() -> Iterator[str]:
 def autojump_clock() -> trio.testing.MockClock:
     """A clock that jumps to the next deadline when all tasks sleep."""
     return trio.testing.MockClock(autojump_threshold=0)
+
+
+@pytest.fixture
+def silence() -> Iterator[None]:
+    """Nothing is logged in the test: pytest would keep it, and what it refers to, to its end.
+
+    `logging.disable` has loggers forget which levels are on; to set the level of their manager does
+    not, and then they would stay silent in later tests.
+    """
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture

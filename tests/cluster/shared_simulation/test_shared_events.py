@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
 
@@ -51,12 +50,10 @@ LENGTH_MAX = 80
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small(monkeypatch: pytest.MonkeyPatch, silence: None) -> None:
     """So that few changes take several lines, and the log is often written anew."""
     monkeypatch.setattr(server, "CHANGES_A_LINE", 2)
     monkeypatch.setattr(change_log, "LOG_BYTES_MIN", 1500)
-    # pytest keeps what is logged to a test's end.
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
 
 
 def run(seed: int) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
 
@@ -53,16 +52,15 @@ def test_drawn_schedule_keeps_the_laws(schedule: list[Step], seed: int) -> None:
     run(schedule, seed)
 
 
-def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("silence")
+def test_schedules_of_fixed_seeds_keep_the_laws() -> None:
     """And lest nothing happens in them, all that is counted has happened."""
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     seen = run_seeds(lambda seed: run(drawn(seed), seed), range(SEEDS))
     assert seen.keys() >= EXPECTED, seen
 
 
 @pytest.mark.long
-def test_many_schedules_keep_the_laws(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("silence")
+def test_many_schedules_keep_the_laws(rng: random.Random) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
-    # pytest keeps what is logged to a test's end, and with it each seed's brokers and open files.
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     run_seeds(lambda seed: run(drawn(seed), seed), many_seeds(rng))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
 
@@ -55,17 +54,15 @@ def run(schedule: list[Step], seed: int) -> Counter[str]:
     return seen
 
 
-def test_schedules_of_fixed_seeds_keep_the_invariants(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("silence")
+def test_schedules_of_fixed_seeds_keep_the_invariants() -> None:
     """And lest nothing happens in them, all that is counted has happened."""
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     seen = run_seeds(lambda seed: run(drawn(seed), seed), range(SEEDS))
     assert seen.keys() >= EXPECTED, seen
 
 
 @pytest.mark.long
-def test_many_random_schedules_keep_the_invariants(
-    rng: random.Random, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("silence")
+def test_many_random_schedules_keep_the_invariants(rng: random.Random) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     run_seeds(lambda seed: run(drawn(seed), seed), many_seeds(rng))
