@@ -98,9 +98,11 @@ class ToolServer:
         """Return the next line, or None if the deadline passes or the Java process ends first."""
         assert self._process.stdout is not None
         fd, received = self._process.stdout.fileno(), b""
+        poll = select.poll()  # a test process has descriptors above 1,023: too many for select()
+        poll.register(fd, select.POLLIN)
         while not received.endswith(b"\n"):
             wait_s = deadline - time.monotonic()
-            if wait_s <= 0 or not select.select([fd], [], [], wait_s)[0]:
+            if wait_s <= 0 or not poll.poll(wait_s * 1000):
                 return None
             data = os.read(fd, 1 << 20)
             if not data:

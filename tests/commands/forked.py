@@ -141,12 +141,15 @@ class _Forking:
         """Until the worker is gone."""
         signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        poll = select.poll()  # select() takes no descriptor above 1,023, and the worker has many
+        for end in (self._orders, self._woken):
+            poll.register(end, select.POLLIN)
         while True:
-            readable, _, _ = select.select([self._orders, self._woken], [], [])
-            if self._woken in readable:
+            readable = {descriptor for descriptor, _ in poll.poll()}
+            if self._woken.fileno() in readable:
                 self._woken.recv(4096)
                 self._tell_ends()
-            if self._orders in readable and not self._take_order():
+            if self._orders.fileno() in readable and not self._take_order():
                 return
 
     def _tell_ends(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kwire.client.connection import BrokerConnection
@@ -51,7 +52,7 @@ class RealTime:
         if others:
             least_s, most_s = SETTLED_S
             after_s = (time_ms - self._last_ms) / 1000
-            select.select(others, [], [], min(max(after_s, least_s), most_s))
+            _await_readable(others, min(max(after_s, least_s), most_s))
         self._last_ms = time_ms
 
     def before_reading(self, time_ms: int, connection: BrokerConnection, within_s: float) -> None:
@@ -128,4 +129,15 @@ class HeldTime(RealTime):
 
 def _is_readable(connection: BrokerConnection) -> bool:
     """Whether a response, or the end of the connection, can be read within `PATIENCE_S`."""
-    return connection.closed or bool(select.select([connection], [], [], PATIENCE_S)[0])
+    return connection.closed or _await_readable([connection], PATIENCE_S)
+
+
+def _await_readable(connections: Sequence[BrokerConnection], timeout_s: float) -> bool:
+    """Wait until one of them can be read; False if none can within `timeout_s`.
+
+    A process of many connections has descriptors above 1,023, which `select.select` refuses.
+    """
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
