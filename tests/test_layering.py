@@ -74,6 +74,7 @@ ROOMS: dict[str, str] = {
     "kwire.requests.handlers": "one module for each API key",
     "kwire.requests.shortcuts": "answers to requests that are repeated byte for byte",
     "kwire.testing.hooks.control": "what tests ask of a broker over HTTP",
+    "kwire.server.metrics": "what a broker measures, for Prometheus",
     "kwire.server.network": "listeners and connections",
     "kwire.server": "start and stop",
     # What works with any Kafka.
@@ -128,6 +129,7 @@ SEES_THE_BROKER = {
     "kwire.requests.shortcuts",
     "kwire.requests.token_requests",
     "kwire.server",
+    "kwire.server.metrics",
     "kwire.server.network",
     "kwire.testing.hooks.control",
 }

@@ -21,6 +21,7 @@ import kwire.requests.handlers
 from kwire.cli.grammar.listing import Listing
 from kwire.codecs.messages import API_NAMES
 from kwire.requests.route import Route
+from kwire.server.metrics.declared import SECTIONS
 from kwire.settings import plugins
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
@@ -248,11 +249,32 @@ def _without_effect(definitions: Iterable[Definition]) -> Iterator[str]:
             yield f"| `{each.name}` | {each.effect.note.removeprefix(note + ': ')} |\n"
 
 
+# -- metrics
+
+
+def metrics_page() -> str:
+    parts = []
+    for title, metrics in SECTIONS.items():
+        parts.append(f"\n### {title}\n\n")
+        parts.append("| metric | type | unit | labels | what it says | source |\n")
+        parts.append("| --- | --- | --- | --- | --- | --- |\n")
+        for each in metrics:
+            labels = ", ".join(f"`{label}`" for label in each.labels)
+            kind, source = each.kind.value, each.source
+            source = f"`{source}`" if ":" in source else source
+            parts.append(
+                f"| `{each.name}` | {kind} | {each.unit} | {labels} | {each.help} | {source} |\n"
+            )
+    text = (ROOT / "docs/metrics.md").read_text("utf-8")
+    return with_section(text, "metrics", "".join(parts) + "\n")
+
+
 # -- all files
 
 FILES: Final[dict[str, Callable[[], str]]] = {
     "docs/apis.md": apis_page,
     "docs/commands.md": commands_page,
+    "docs/metrics.md": metrics_page,
     "docs/settings.md": settings_page,
     "kwire/cli/grammar/command_table.py": command_table,
     "kwire/requests/route_table.py": route_table,

@@ -1,0 +1,1 @@
+"""The declarations of metrics, by the sections of docs/metrics.md."""
