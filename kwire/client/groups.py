@@ -14,7 +14,9 @@ from kwire.codecs.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
 )
+from kwire.codecs.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_groups import DescribedGroup as DescribedClassicGroup
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListedGroup, ListGroupsRequest
 from kwire.codecs.messages.offset_commit import (
@@ -34,6 +36,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.codecs.messages.share_group_describe import Assignment as ShareAssignment
+from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
 
@@ -77,6 +80,19 @@ class Tasks:
     standby: list[str] = field(default_factory=list)
     target_active: list[str] = field(default_factory=list)
     target_standby: list[str] = field(default_factory=list)
+    warmup: list[str] = field(default_factory=list)
+    """Tasks whose state the member restores, so that it can take them over."""
+
+
+@dataclass(slots=True)
+class Subtopology:
+    """A part of the topology of a streams group: its tasks read the sources together."""
+
+    subtopology_id: str
+    sources: list[str]
+    """The source topics, also those that other subtopologies write (repartition topics)."""
+    repartition_sinks: list[str]
+    changelogs: list[str]
 
 
 @dataclass(slots=True)
@@ -94,6 +110,8 @@ class GroupDescription:
     """The group epoch; None in a classic group."""
     assignment_epoch: int | None = None
     """The epoch of the target assignment; None in a classic group."""
+    subtopologies: list[Subtopology] = field(default_factory=list)
+    """The topology of a streams group."""
 
 
 @dataclass(slots=True)
@@ -182,7 +200,15 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
 
 def _describe_classic(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     """A classic group, or None if no classic group has this id."""
-    group = connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0]
+    return classic_group(connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0])
+
+
+def classic_group(group: DescribedClassicGroup) -> GroupDescription | None:
+    """The description of a classic group in a response, or None if the group does not exist.
+
+    Raises BrokerRefused for the group's error.
+    """
+    group_id = group.group_id
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
@@ -215,7 +241,12 @@ def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDesc
     """Describes a group of the consumer protocol (KIP-848); None if it is of another type or does
     not exist."""
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
-    group = connection.call(request).groups[0]
+    return consumer_group(connection.call(request).groups[0])
+
+
+def consumer_group(group: DescribedConsumerGroup) -> GroupDescription | None:
+    """As `classic_group`, for a group of the consumer protocol."""
+    group_id = group.group_id
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
@@ -246,7 +277,12 @@ def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDesc
 
 def _describe_share(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     """Describes a share group (KIP-932); None if it is of another type or does not exist."""
-    group = connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0]
+    return share_group(connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0])
+
+
+def share_group(group: DescribedShareGroup) -> GroupDescription | None:
+    """As `classic_group`, for a share group."""
+    group_id = group.group_id
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     check(group.error_code, f"group {group_id}", group.error_message)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kwire.client.cluster import TopicPartition
 from kwire.client.connection import BrokerConnection
 from kwire.client.errors import check
-from kwire.client.groups import STREAMS, GroupDescription, Member, Tasks
+from kwire.client.groups import STREAMS, GroupDescription, Member, Subtopology, Tasks
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_describe as describe
 
@@ -18,11 +18,20 @@ ASSIGNOR = "sticky"
 def describe_streams(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
     """A streams group, or None if no streams group has this id."""
     request = describe.StreamsGroupDescribeRequest(group_ids=[group_id])
-    group = connection.call(request).groups[0]
+    return streams_group(connection.call(request).groups[0])
+
+
+def streams_group(group: describe.DescribedGroup) -> GroupDescription | None:
+    """The description of a streams group in a response, or None if the group does not exist.
+
+    Raises BrokerRefused for the group's error.
+    """
+    group_id = group.group_id
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
-    sources = _sources(group.topology)
+    subtopologies = _subtopologies(group.topology)
+    sources = {each.subtopology_id: each.sources for each in subtopologies}
     return GroupDescription(
         group_id,
         STREAMS,
@@ -32,19 +41,21 @@ def describe_streams(connection: BrokerConnection, group_id: str) -> GroupDescri
         [_member(member, sources) for member in group.members],
         epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
+        subtopologies=subtopologies,
     )
 
 
-def _sources(topology: describe.Topology | None) -> dict[str, list[str]]:
-    """The topics whose records each subtopology processes."""
-    subtopologies = () if topology is None else topology.subtopologies or ()
-    return {
-        each.subtopology_id: [
-            *each.source_topics,
-            *(topic.name for topic in each.repartition_source_topics),
-        ]
-        for each in subtopologies
-    }
+def _subtopologies(topology: describe.Topology | None) -> list[Subtopology]:
+    """The subtopologies of a topology in a response; none if the group has none yet."""
+    return [
+        Subtopology(
+            each.subtopology_id,
+            [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)],
+            list(each.repartition_sink_topics),
+            [topic.name for topic in each.state_changelog_topics],
+        )
+        for each in (() if topology is None else topology.subtopologies or ())
+    ]
 
 
 def _member(member: describe.Member, sources: dict[str, list[str]]) -> Member:
@@ -66,6 +77,7 @@ def _member(member: describe.Member, sources: dict[str, list[str]]) -> Member:
             _names(current.standby_tasks),
             _names(target.active_tasks),
             _names(target.standby_tasks),
+            _names(current.warmup_tasks),
         ),
     )
 
