@@ -21,6 +21,7 @@ import kwire.requests.handlers
 from kwire.cli.grammar.listing import Listing
 from kwire.codecs.messages import API_NAMES
 from kwire.requests.route import Route
+from kwire.server.metrics.declarations.absent import ABSENT
 from kwire.server.metrics.declared import SECTIONS
 from kwire.settings import plugins
 from kwire.settings.broker import BrokerConfig
@@ -265,7 +266,13 @@ def metrics_page() -> str:
             parts.append(
                 f"| `{each.name}` | {kind} | {each.unit} | {labels} | {each.help} | {source} |\n"
             )
+    absent = "".join(
+        f"| {reason} | {', '.join(f'`{pattern}`' for pattern in patterns)} |\n"
+        for reason, patterns in ABSENT.items()
+    )
+    absent = f"\n| reason | metrics |\n| --- | --- |\n{absent}\n"
     text = (ROOT / "docs/metrics.md").read_text("utf-8")
+    text = with_section(text, "absent", absent)
     return with_section(text, "metrics", "".join(parts) + "\n")
 
 

@@ -89,6 +89,8 @@ class Broker:
         )
         self._telemetry: ClientTelemetry | None = None
         self._shares: ShareManager | None = None
+        self.on_shares: Callable[[ShareManager], None] | None = None
+        """Called with `shares` when it is created."""
         self._views: MetadataViews | None = None
         logs.dirs.on_dir_offline = self._dir_failed
         metadata.follow(self._follow)
@@ -155,6 +157,13 @@ class Broker:
             from kwire.coordinators.share_partitions.manager import ShareManager
 
             self._shares = ShareManager(self.node, self.membership, lambda: self.coordinators.share)
+            if self.on_shares is not None:
+                self.on_shares(self._shares)
+        return self._shares
+
+    @property
+    def shares_if_any(self) -> ShareManager | None:
+        """`shares`, or None if no member of a share group has read here yet."""
         return self._shares
 
     @property

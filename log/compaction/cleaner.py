@@ -26,6 +26,9 @@ IDLE_MS = 60_000
 
 RETRY_MS_MAX = 3_600_000
 
+NEVER_MS = 1 << 62
+"""A time in ms that never comes."""
+
 
 class Cleaner:
     """Creates cleaning rounds, at most one at a time for each log."""
@@ -119,8 +122,11 @@ class Cleaner:
     def _give_up(self, log: Log, error: Exception) -> None:
         """Clean the log no more until the next start, as Kafka marks a partition uncleanable."""
         _logger.error("Cannot clean %r: %s. Not trying again before a restart.", log, error)
-        # a time in ms that never comes
-        self._retry[_key(log)] = (1 << 62), 0
+        self._retry[_key(log)] = NEVER_MS, 0
+
+    def given_up(self) -> list[TopicPartition]:
+        """The logs that are not cleaned before the next start, since a batch is corrupt."""
+        return [key for key, (due_ms, _) in self._retry.items() if due_ms == NEVER_MS]
 
     def _forget(self, key: TopicPartition) -> None:
         """Drop the retry pause of a deleted log: a new log may get its name."""

@@ -411,6 +411,13 @@ class LogManager:
 
         return Cleaner(self.dirs, self.maintenance)
 
+    def uncleanable_dirs(self) -> Iterator[Path]:
+        """Yield the directory of each log that the cleaner has given up on."""
+        if "cleaner" in self.__dict__:
+            for key in self.cleaner.given_up():
+                if key in self.logs:
+                    yield self.logs[key].dir.parent
+
     def stop_cleaning(self) -> None:
         """Stop the cleaner's worker processes, if there are any."""
         if "cleaner" in self.__dict__:

@@ -48,6 +48,11 @@ class ClientTelemetry:
             if kind == ConfigResourceType.CLIENT_METRICS:
                 self._subscriptions.set(name, _subscription(name, configs) if configs else None)
 
+    @property
+    def instance_count(self) -> int:
+        """The number of clients that have asked for their subscription."""
+        return len(self._instances)
+
     def knows(self, instance_id: bytes) -> bool:
         return instance_id in self._instances
 

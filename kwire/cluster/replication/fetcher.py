@@ -69,6 +69,7 @@ class FollowedPartition:
         "delayed_until",
         "is_behind",
         "key",
+        "lag",
         "last_request",
         "leader_epoch",
         "partition",
@@ -88,6 +89,9 @@ class FollowedPartition:
         """What the last Fetch asked for this partition; None if the next one asks otherwise."""
         self.is_behind: bool | None = None
         """Whether the log ended before the high watermark at the last append; None before it."""
+        self.lag = 0
+        """The records up to the leader's high watermark that are missing here, at the last
+        response."""
 
     @property
     def log_end_offset(self) -> int:
@@ -141,6 +145,11 @@ class ReplicaFetcher:
 
     def __len__(self) -> int:
         return len(self._followed)
+
+    def lags(self) -> Iterator[tuple[str, int, int]]:
+        """Yield topic, index and lag of each partition."""
+        for (topic, index), followed in self._followed.items():
+            yield topic, index, followed.lag
 
     def add(self, partition: Partition) -> None:
         """Fetch `partition` in its present leader epoch, from its log end offset on."""
@@ -445,9 +454,10 @@ class ReplicaFetcher:
     def _note_progress(
         self, followed: FollowedPartition, high_watermark: int, size_bytes: int
     ) -> None:
-        """Updates what the replication quota depends on: `is_behind` and the bytes received."""
+        """Update the lag, and what the replication quota depends on: `is_behind`, the bytes."""
+        followed.lag = max(0, high_watermark - followed.log_end_offset)
         if size_bytes or followed.is_behind is None:
-            followed.is_behind = high_watermark > followed.log_end_offset
+            followed.is_behind = followed.lag > 0
         partition = followed.partition
         if self._quota.throttled and self._quota.is_throttled(partition.topic, partition.index):
             self._quota.record(size_bytes, self._host.now_ms())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -42,6 +43,11 @@ class ReplicaFetchers:
         place = self._by_partition.pop((topic, index), None)
         if place is not None:
             self._fetchers[place][0].remove(topic, index)
+
+    def lags(self) -> Iterator[tuple[str, int, int]]:
+        """Yield topic, index and lag of each fetched partition; see ReplicaManager.lags."""
+        for fetcher, _ in self._fetchers.values():
+            yield from fetcher.lags()
 
     def end_idle(self) -> None:
         """End the fetchers that have no partition left; called after each controller request."""

@@ -257,6 +257,11 @@ class Leading:
         start = self._partition.log.log_start_offset
         return self._progress.low_watermark(start, self._context.is_alive)
 
+    @property
+    def deletions_awaited(self) -> int:
+        """The number of DeleteRecords that wait until the followers have deleted, too."""
+        return len(self._waiters)
+
     def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None:
         """Calls `callback` once no live replica has records before `offset`.
 

@@ -8,7 +8,7 @@ changes of their in-sync replicas, and enforces the replication quotas.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -87,6 +87,13 @@ class ReplicaManager:
             if was_leader:
                 self.hosted.on_leadership_change(partition)
         self._fetchers.end_idle()
+
+    def lags(self) -> Iterator[tuple[str, int, int]]:
+        """Yield topic, index and lag of each partition that is fetched from a leader.
+
+        The lag is the number of records up to the leader's high watermark, at the last response.
+        """
+        return self._fetchers.lags()
 
     # -- one partition
 

@@ -43,6 +43,8 @@ class Coordinators:
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._share: ShareCoordinator | None = None
+        self.on_groups: Callable[[GroupCoordinator], None] | None = None
+        """Called with the group coordinator when it is created, before it leads a partition."""
         self._by_topic: dict[str, Callable[[], Coordinator]] = {
             GROUP_METADATA_TOPIC: lambda: self.groups,
             TRANSACTION_STATE_TOPIC: lambda: self.transactions,
@@ -67,6 +69,8 @@ class Coordinators:
                 now_ms=node.now_ms,
                 surroundings=BrokerSurroundings(node.settings, node.metadata),
             )
+            if self.on_groups is not None:
+                self.on_groups(self._groups)
             if node.nursery is not None:
                 self._groups.start(node.nursery)
         return self._groups
@@ -87,6 +91,21 @@ class Coordinators:
             from kwire.coordinators.runtime.share import ShareCoordinator
 
             self._share = ShareCoordinator(self._node)
+        return self._share
+
+    @property
+    def groups_if_any(self) -> GroupCoordinator | None:
+        """`groups`, or None if nobody has used it yet."""
+        return self._groups
+
+    @property
+    def transactions_if_any(self) -> TransactionCoordinator | None:
+        """`transactions`, or None if nobody has used it yet."""
+        return self._transactions
+
+    @property
+    def share_if_any(self) -> ShareCoordinator | None:
+        """`share`, or None if nobody has used it yet."""
         return self._share
 
     def leadership_changed(self, partition: Partition) -> None:

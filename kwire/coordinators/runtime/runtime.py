@@ -360,6 +360,8 @@ class CoordinatorRuntime(Generic[M]):
         self.commit_timeout_ms = commit_timeout_ms
         self.compression = compression
         self.shards: dict[int, Shard[M]] = {}
+        self.new_shard: Callable[[Partition, M, CoordinatorRuntime[M]], Shard[M]] = Shard
+        """Makes the shard of a partition; metrics have it count."""
         self._machine = machine
 
     def lead(self, partition: Partition) -> Shard[M] | None:
@@ -373,7 +375,7 @@ class CoordinatorRuntime(Generic[M]):
         if self.serves(partition):
             return None
         self.resign(partition.index)
-        shard = self.shards[partition.index] = Shard(partition, self._machine(), self)
+        shard = self.shards[partition.index] = self.new_shard(partition, self._machine(), self)
         if partition.log_start_offset == partition.log_end_offset:
             shard.activate()
             return None

@@ -8,7 +8,7 @@ from before the group's state was initialized again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -86,6 +86,10 @@ class ShareStateMachine:
         self._image = image
         self._updates_per_snapshot = updates_per_snapshot
         self._states: dict[ShareKey, _StoredState] = {}
+
+    def states(self) -> Iterator[tuple[ShareKey, ShareState]]:
+        """Yield the state of each share partition that is stored here."""
+        return ((key, stored.state) for key, stored in self._states.items())
 
     # -- the log
 

@@ -17,7 +17,7 @@ restart the acquired records are available again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import takewhile
@@ -173,6 +173,11 @@ class SharePartition:
     def end_offset(self) -> int:
         """The offset after the last record that was ever acquired."""
         return self._runs.end
+
+    @property
+    def runs(self) -> Iterator[RecordRun]:
+        """The records in flight, as runs in the same state; none of them may be changed."""
+        return iter(self._runs)
 
     @property
     def next_fetch_offset(self) -> int:

@@ -97,6 +97,14 @@ class ShareSessions:
         """Whether `session` is the member's current one."""
         return self._sessions.get(member) is session
 
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions in all sessions."""
+        return sum(len(session.places) for session in self._sessions.values())
+
     def of_group(self, group_id: str) -> bool:
         """Whether a member of the group has a session here."""
         return any(member[0] == group_id for member in self._sessions)

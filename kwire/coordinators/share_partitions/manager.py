@@ -61,6 +61,8 @@ class ShareManager:
         self.settings = ShareSettingsCache(node.settings, node.metadata)
         self.sessions = ShareSessions()
         self._dead_letters = DeadLetterQueue(node, membership, self.settings)
+        self.new_led: Callable[..., LedPartition] = LedPartition
+        """Makes a share partition; metrics have it count."""
         self._led: dict[ShareKey, LedPartition] = {}
         self._openings: dict[ShareKey, Opening] = {}
 
@@ -74,6 +76,11 @@ class ShareManager:
             self._drop(led)
             return None
         return led
+
+    @property
+    def led(self) -> list[LedPartition]:
+        """The share partitions that are open here."""
+        return [led for led in self._led.values() if led.is_current]
 
     def refusal(self, key: ShareKey) -> ErrorCode | None:
         """Why no member can read the partition here, or None if `opening` decides that."""
@@ -118,7 +125,7 @@ class ShareManager:
         ):  # another leader may have written since, and this state is old
             opening.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        led = self._led[key] = LedPartition(
+        led: LedPartition = self.new_led(
             key,
             leadership,
             answer.state,
@@ -130,6 +137,7 @@ class ShareManager:
             self._dead_letters,
             lambda: self._drop_unread(key.group_id),
         )
+        self._led[key] = led
         led.resume(answer.state)
         self._drop_unread(key.group_id)  # all its members may have left while the state was read
         opening.end(led)

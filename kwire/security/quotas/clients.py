@@ -74,6 +74,19 @@ def bound_of(image: ClusterImage, quota: str, user: str, client_id: str) -> Boun
     return None
 
 
+class UsedQuota(NamedTuple):
+    """What the clients that share a quota use of it.
+
+    `rate` is per second, in the unit of the quota's `limit`.  `throttle_ms` is the throttle time of
+    a request that would come now.
+    """
+
+    shared_by: Who
+    rate: float
+    limit: float
+    throttle_ms: int
+
+
 class ClientRates:
     """The measured rates of one quota, and the throttle times that follow from them."""
 
@@ -121,6 +134,15 @@ class ClientRates:
         rate = self._rate(bound.shared_by, now_ms)
         rate.record(amount, now_ms)
         return throttle_ms(rate, bound.value, now_ms)
+
+    def measured(self, now_ms: float) -> Iterator[UsedQuota]:
+        """Yield the measured rate of each quota that clients have used."""
+        limits = {bound.shared_by: bound.value for bound in self._bounds.values() if bound}
+        for who, (rate, _) in self._rates.items():
+            if who in limits:
+                limit = limits[who]
+                throttled_ms = throttle_ms(rate, limit, now_ms)
+                yield UsedQuota(who, rate.per_second(now_ms), limit, throttled_ms)
 
     def take_back(self, user: str, client_id: str, amount: float, now_ms: float) -> None:
         """Subtract an `amount` that was counted but not used."""

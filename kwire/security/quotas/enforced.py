@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.cluster.metadata.entities import ENTITY_RESOURCE
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.security.quotas.addresses import AddressRates
-from kwire.security.quotas.clients import ClientRates
+from kwire.security.quotas.clients import ClientRates, UsedQuota
 from kwire.security.quotas.kinds import FETCH, PRODUCE, QUOTAS, REQUEST
 from kwire.security.quotas.mutations import MutationBudgets
 from kwire.security.quotas.rates import Windows
@@ -45,6 +45,17 @@ class ClientQuotas:
             rates.follow(image)
         self.mutations.follow(image)
         self.addresses.follow(image)
+
+    def measured(self) -> Iterator[tuple[str, UsedQuota]]:
+        """Yield the use of each quota, with Kafka's name of what it limits."""
+        now_ms = self._now_ms()
+        for resource, rates in (
+            ("Produce", self._produce),
+            ("Fetch", self._fetch),
+            ("Request", self._request),
+        ):
+            for used in rates.measured(now_ms):
+                yield resource, used
 
     def concern(self, user: str, client_id: str, *, produces: bool) -> bool:
         """Whether a request of the client must be counted; `produces` says if it is a Produce."""

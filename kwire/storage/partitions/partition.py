@@ -45,6 +45,10 @@ class Followers(Protocol):
     def is_lagging(self) -> bool:
         """Whether the high watermark may still be below what earlier leaders committed."""
 
+    @property
+    def deletions_awaited(self) -> int:
+        """The number of DeleteRecords that wait until the followers have deleted, too."""
+
     def follower(self, broker_id: int) -> Follower | None: ...
 
     def appended(self, size_bytes: int) -> None:
@@ -77,6 +81,7 @@ class Unattended:
 
     proposed: tuple[int, ...] | None = None
     is_lagging = False
+    deletions_awaited = 0
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -440,6 +445,11 @@ class Partition:
             callback(ErrorCode.NONE)
         else:
             heapq.heappush(self._commit_waiters, (offset, next(_ticket), callback))
+
+    @property
+    def commits_awaited(self) -> int:
+        """The number of appends whose senders wait until they are committed."""
+        return len(self._commit_waiters)
 
     def _release_commit_waiters(self) -> None:
         waiters = self._commit_waiters

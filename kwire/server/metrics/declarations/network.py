@@ -1,17 +1,90 @@
-"""Metrics of connections, requests that wait, and quotas."""
+"""Metrics of connections and sessions, requests that wait, and quotas."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kwire.server.metrics.metric import Metric, gauge
+from kwire.server.metrics.metric import Metric, counter, gauge
 
-NETWORK: Final[tuple[Metric, ...]] = (
-    gauge(
-        "kafka_server_delayedoperationpurgatory_purgatorysize",
+_QUOTA: Final = "resource user clientId"
+_LISTENER: Final = "listener networkProcessor"
+
+
+def _connections(name: str, unit: str, text: str) -> Metric:
+    """A counter of one listener; the network processor is always 0, the only loop."""
+    metric = f"kafka_server_socket_server_metrics_{name.replace('-', '_')}"
+    source = f"kafka.server:type=socket-server-metrics,listener=*,networkProcessor=* {name}"
+    return counter(metric, _LISTENER, unit, text, source)
+
+
+def _waiting(name: str, text: str) -> Metric:
+    kind = "kafka.server:type=DelayedOperationPurgatory"
+    return gauge(
+        f"kafka_server_delayedoperationpurgatory_{name.lower()}",
         "delayedOperation",
         "requests",
-        "Requests that wait, by what they wait for",
-        "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=* Value",
+        text,
+        f"{kind},name={name},delayedOperation=* Value",
+    )
+
+
+def _sessions(name: str, unit: str, text: str) -> Metric:
+    source = f"kafka.server:type=FetchSessionCache,name={name} Value"
+    return gauge(f"kafka_server_fetchsessioncache_{name.lower()}", "", unit, text, source)
+
+
+def _quota(name: str, unit: str, text: str) -> Metric:
+    source = f"kafka.server:type={{Produce,Fetch,Request}},user=*,client-id=* {name}"
+    return gauge(f"kafka_server_quota_{name.replace('-', '_')}", _QUOTA, unit, text, source)
+
+
+NETWORK: Final = (
+    gauge(
+        "kafka_server_socket_server_metrics_connection_count",
+        _LISTENER,
+        "connections",
+        "Open connections",
+        "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=* connection-count",
+    ),
+    _connections("connection-creation-total", "connections", "Connections that were admitted"),
+    _connections("connection-close-total", "connections", "Connections that have ended"),
+    _connections("successful-authentication-total", "logins", "Logins that succeeded"),
+    _connections("failed-authentication-total", "logins", "Logins that failed"),
+    _connections("successful-reauthentication-total", "logins", "Logins on open connections"),
+    _connections("incoming-byte-total", "bytes", "Bytes of requests"),
+    _connections("outgoing-byte-total", "bytes", "Bytes of responses"),
+    _connections("request-total", "requests", "Requests"),
+    counter(
+        "kwire_refused_connections_total",
+        "listener",
+        "connections",
+        "Connections that a limit or a quota on new connections refused",
+    ),
+    _waiting("NumDelayedOperations", "Requests that wait: Produce, Fetch, ShareFetch and others"),
+    _waiting("PurgatorySize", "The same, counted once for each partition that they wait for"),
+    _sessions("NumIncrementalFetchSessions", "sessions", "Fetch sessions (KIP-227)"),
+    _sessions("NumIncrementalFetchPartitionsCached", "partitions", "Partitions in fetch sessions"),
+    counter(
+        "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
+        "",
+        "sessions",
+        "Fetch sessions that ended because another one needed the slot",
+        "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec Count",
+    ),
+    gauge(
+        "kafka_server_client_metrics_instance_count",
+        "",
+        "clients",
+        "Clients that push their metrics (KIP-714)",
+        "kafka.server:type=ClientMetrics instance-count",
+    ),
+    _quota("byte-rate", "bytes per second", "Bytes of clients that share a quota"),
+    _quota("request-time", "percent", "Time of the broker's loop that clients with a quota take"),
+    _quota("throttle-time", "ms", "Throttle time of a request that would come now"),
+    gauge(
+        "kwire_quota_limit",
+        _QUOTA,
+        "as the quota",
+        "The limit of a quota that clients use",
     ),
 )

@@ -16,19 +16,23 @@ def _of_topic(name: str, unit: str, text: str) -> Metric:
     return counter(metric, "topic", unit, text, _TOPIC.format(name))
 
 
-def _of_request(name: str, text: str) -> Metric:
+def _of_request(name: str, unit: str, text: str) -> Metric:
     metric = f"kafka_network_requestmetrics_{name.lower()}"
-    return summary(metric, "request", "ms", text, _REQUEST.format(name))
+    return summary(metric, "request", unit, text, _REQUEST.format(name))
 
 
 REQUESTS: Final = (
     _of_topic("MessagesIn", "records", "Records that producers wrote"),
     _of_topic("BytesIn", "bytes", "Bytes that producers wrote"),
     _of_topic("BytesOut", "bytes", "Bytes that consumers read"),
-    _of_topic("TotalProduceRequests", "requests", "Produce requests with partitions of the topic"),
-    _of_topic("TotalFetchRequests", "requests", "Fetch requests with partitions of the topic"),
-    _of_topic("FailedProduceRequests", "requests", "Produce requests that the log refused"),
-    _of_topic("FailedFetchRequests", "requests", "Fetch requests that got an error"),
+    _of_topic("BytesRejected", "bytes", "Bytes of batches above `max.message.bytes`"),
+    _of_topic("ReplicationBytesIn", "bytes", "Bytes that this broker copied from leaders"),
+    _of_topic("ReplicationBytesOut", "bytes", "Bytes that followers read from this broker"),
+    _of_topic("TotalProduceRequests", "appends", "Appends of producers, also refused ones"),
+    _of_topic("TotalFetchRequests", "reads", "Reads of consumers and followers"),
+    _of_topic("FailedProduceRequests", "appends", "Appends that the log refused"),
+    _of_topic("FailedFetchRequests", "reads", "Reads that got an error"),
+    _of_topic("ProduceMessageConversions", "records", "Records that were compressed again"),
     counter(
         "kafka_network_requestmetrics_requests_total",
         "request version",
@@ -40,8 +44,22 @@ REQUESTS: Final = (
         "kafka_network_requestmetrics_errors_total",
         "request error",
         "responses",
-        "Responses by API key and error code, NONE included",
+        "Error codes in responses, NONE included; each partition counts",
         "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=* Count",
     ),
-    _of_request("TotalTimeMs", "Time from the arrival of a request to the end of its response"),
+    _of_request("RequestBytes", "bytes", "Sizes of requests"),
+    _of_request("TotalTimeMs", "ms", "Time from the arrival of a request to the response's end"),
+    _of_request("RequestQueueTimeMs", "ms", "Time behind earlier requests of the same client"),
+    _of_request("LocalTimeMs", "ms", "Time that the broker worked on a request"),
+    _of_request("RemoteTimeMs", "ms", "Time that a request waited for others or for the disk"),
+    _of_request("ThrottleTimeMs", "ms", "Throttle time of a request"),
+    _of_request("ResponseQueueTimeMs", "ms", "Time that a response waited behind earlier ones"),
+    _of_request("ResponseSendTimeMs", "ms", "Time until the system had taken a whole response"),
+    counter(
+        "kwire_shortcut_requests_total",
+        "request",
+        "requests",
+        "Requests that a shortcut answered, without decoding all of them",
+    ),
+    counter("kwire_response_bytes_total", "request", "bytes", "Bytes of responses"),
 )

@@ -1,0 +1,66 @@
+"""One scrape: the values of all metrics of a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.server.metrics.changes import ClusterChanges
+from kwire.server.metrics.collecting import (
+    cluster,
+    groups,
+    partitions,
+    process,
+    quotas,
+    replication,
+    shares,
+    transactions,
+)
+from kwire.server.metrics.counted import CoordinatorCounts
+from kwire.server.metrics.ends import EndOffsets
+from kwire.server.metrics.samples import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire.broker.broker import Broker
+
+
+class Scraper:
+    """Reads the metrics of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Count from now on; the broker has no partition and no coordinator yet."""
+        self._broker = broker
+        self._changes = ClusterChanges(broker)
+        self._counts = CoordinatorCounts(broker)
+        self.ends = EndOffsets(broker)
+
+    async def run(self) -> None:
+        """Keep what a scrape cannot wait for up to date, until cancelled."""
+        await self.ends.follow()
+
+    async def scrape(self) -> Samples:
+        """The values of all metrics now; the loop does other work between its steps.
+
+        `Samples.text` then comes in pieces, for the same reason.
+        """
+        samples = Samples()
+        for _ in self.steps(samples):
+            await trio.lowlevel.checkpoint()
+        return samples
+
+    def steps(self, samples: Samples) -> Iterator[None]:
+        """Put all values into `samples`; yields where other work may go on."""
+        broker = self._broker
+        yield from partitions.collect(broker, samples)
+        cluster.collect(broker, samples)
+        yield
+        replication.collect(broker, self._changes, samples)
+        yield from groups.collect(broker, self.ends, self._counts, samples)
+        shares.collect(broker, self.ends, self._counts, samples)
+        yield
+        transactions.collect(broker, samples)
+        quotas.collect(broker, samples)
+        process.collect(broker, samples)

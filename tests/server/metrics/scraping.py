@@ -1,0 +1,47 @@
+"""Reads scrapes in tests as Prometheus does: from their text."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from kwire.server.metrics.declared import METRICS
+from kwire.server.metrics.samples import Samples
+from kwire.server.metrics.scrape import Scraper
+
+
+def given(scraper: Scraper) -> Samples:
+    """What a scrape gives, read in one piece."""
+    samples = Samples()
+    for _ in scraper.steps(samples):
+        pass
+    return samples
+
+
+def scrape(scraper: Scraper) -> Scraped:
+    return Scraped(given(scraper))
+
+
+class Scraped:
+    """The values of a scrape, by metric and the values of its labels in the declared order."""
+
+    def __init__(self, samples: Samples) -> None:
+        text = b"".join(samples.text(open_metrics=False)).decode()
+        self._values: dict[str, dict[tuple[str, ...], float]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                declared = METRICS.get(sample.name)
+                names = (*sample.labels,) if declared is None else declared.labels
+                labels = tuple(sample.labels.get(name, "") for name in names)
+                self._values.setdefault(sample.name, {})[labels] = sample.value
+
+    def of(self, name: str, *labels: str) -> float:
+        """The value of one sample."""
+        return self._values[name][labels]
+
+    def all_of(self, name: str) -> dict[tuple[str, ...], float]:
+        """All samples of a metric, by their labels; empty if the scrape does not have it."""
+        return self._values.get(name, {})
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._values)

@@ -1,0 +1,133 @@
+"""What a measured broker counts in its coordinators: commits, rebalances, acknowledgements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.conformance.wire.cases import build
+from kwire.groups.timers import RetentionTimer
+from kwire.server.metrics.counted import CountingShard
+from kwire.server.metrics.scrape import Scraper
+from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
+from tests.requests.handlers.node import Node
+from tests.server.metrics.scraping import scrape
+from tests.server.metrics.test_coordinators import (
+    SETTINGS,
+    commit,
+    hosting,
+    join,
+    join_streams,
+)
+
+GROUPS = "kafka_server_group_coordinator_metrics_"
+MakeNode = Callable[..., Node]
+
+
+def measured(make_node: MakeNode) -> tuple[Node, Scraper]:
+    """A coordinator, and the scraper that counts from before its first partition on."""
+    node = make_node(SETTINGS)
+    scraper = Scraper(node.broker)
+    return hosting(node), scraper
+
+
+def counts(scraper: Scraper) -> dict[str, float]:
+    found = scrape(scraper)
+    names = ("offset_commit", "offset_deletion", "offset_expiration", "group_completed_rebalance")
+    return {name: found.of(f"{GROUPS}{name}_count") for name in names}
+
+
+async def test_each_offset_of_a_commit_counts(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    commit(node, "g", 1, 2)
+    commit(node, "g", 3)
+    assert counts(scraper)["offset_commit"] == 3
+
+
+async def test_offset_is_counted_as_deleted_or_as_expired(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    commit(node, "g", 1, 2)
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])
+    assert node.call(OffsetDeleteRequest("g", [topic]), 0).error_code == ErrorCode.NONE
+    shard = node.broker.coordinators.groups.runtime.shards[0]
+    assert isinstance(shard, CountingShard)
+    far_ms = node.broker.now_ms() + 10**12
+    shard.carry_out(shard.machine.timer_fired(RetentionTimer(), far_ms))
+    found = counts(scraper)
+    assert (found["offset_deletion"], found["offset_expiration"]) == (1, 1)
+
+
+async def test_new_epochs_are_counted_by_the_kind_of_group(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    join(node, "modern", "a")
+    join(node, "modern", "b")
+    join_streams(node, "app")
+    found = scrape(scraper)
+    rebalances = {
+        kind: found.of(f"{GROUPS}{kind}_group_rebalance_count")
+        for kind in ("consumer", "share", "streams")
+    }
+    assert rebalances == {"consumer": 2, "share": 0, "streams": 1}
+
+
+async def test_rebalance_of_a_classic_group_counts_once_it_has_an_assignment(
+    make_node: MakeNode,
+) -> None:
+    node = make_node({**SETTINGS, "group.initial.rebalance.delay.ms": "0"})
+    scraper = Scraper(node.broker)
+    hosting(node)
+    async with trio.open_nursery() as nursery:
+        node.broker.node.begin(nursery)
+        refused = node.call(build.join("g"), 4)
+        member, _ = await node.wait_for(build.join("g", refused.member_id), 4)
+        assert counts(scraper)["group_completed_rebalance"] == 0
+        reply = node.call(build.sync("g", member.member_id, member.generation_id), 3)
+        assert reply.error_code == ErrorCode.NONE
+        assert counts(scraper)["group_completed_rebalance"] == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_records_that_are_loaded_do_not_count(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    commit(node, "g", 1, 2)
+    join(node, "modern", "a")
+    before = counts(scraper)
+    coordinator = node.broker.coordinators.groups
+    coordinator.runtime.resign(0)
+    shard = coordinator.runtime.lead(node.partition("__consumer_offsets"))
+    assert shard is not None
+    await shard.load()
+    assert scrape(scraper).of(f"{GROUPS}offset_count") == 2
+    assert counts(scraper) == before
+
+
+async def test_acknowledged_records_are_counted_by_type(tmp_path: Path) -> None:
+    async with reader_on(tmp_path, {}) as reader:
+        scraper = Scraper(reader.broker)
+        await reader.configure(share_auto_offset_reset="earliest")
+        await reader.join()
+        await reader.acquire()
+        await reader.reject(0, 3)
+        await reader.reject(5, 5)
+        found = scrape(scraper)
+        assert found.all_of("kafka_server_sharegroupmetrics_recordacknowledgements_total") == {
+            ("Accept",): 0,
+            ("Release",): 0,
+            ("Reject",): 5,
+            ("Renew",): 0,
+        }
+
+
+@pytest.mark.parametrize("name", ["new_shard", "new_led"])
+def test_broker_without_metrics_has_the_plain_classes(node: Node, name: str) -> None:
+    owner = node.broker.coordinators.groups.runtime if name == "new_shard" else node.broker.shares
+    assert getattr(owner, name).__name__ in ("Shard", "LedPartition")

@@ -1,0 +1,77 @@
+"""Every declared metric is given by a broker that has something to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kwire.cluster.metadata.changes import SetConfigs
+from kwire.cluster.metadata.entities import entity_key
+from kwire.server.metrics.declared import METRICS
+from kwire.server.metrics.scrape import Scraper
+from tests.cluster.replication.cluster import cluster
+from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
+from tests.inside import until
+from tests.requests.handlers.node import Node
+from tests.server.metrics.scraping import given, scrape
+from tests.server.metrics.test_coordinators import commit, coordinating, join, join_streams
+
+COUNTED = (
+    "kafka_server_brokertopicmetrics_",
+    "kafka_network_requestmetrics_",
+    "kafka_server_socket_server_metrics_",
+    "kafka_log_logflushstats_",
+    "kwire_shortcut_",
+    "kwire_response_",
+    "kwire_refused_",
+    "kwire_loop_",
+    "kwire_disk_",
+)
+"""What measured connections, partitions and files count."""
+
+
+async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozenset[str]:
+    """The metrics of a broker with groups, an open transaction and a quota in use."""
+    node = coordinating(make_node)
+    commit(node, "simple", 0, 0)
+    join(node, "modern", "m")
+    join_streams(node, "app")
+    node.append("t", producer=(7, 0, 0), transactional=True)
+    key = entity_key({"user": "alice"})
+    node.show(SetConfigs(*key, {}, {"producer_byte_rate": "1000", "request_percentage": "50"}))
+    quotas = node.broker.configs.quotas
+    assert quotas is not None
+    quotas.produced("alice", "app", 1)
+    quotas.requested("alice", "app", 1)
+    return given(Scraper(node.broker)).names()
+
+
+async def names_of_a_share_group(directory: Path) -> frozenset[str]:
+    async with reader_on(directory, {}) as reader:
+        await reader.configure(share_auto_offset_reset="earliest")
+        await reader.join()
+        await reader.acquire()
+        await reader.reject(0, 1)
+        await reader.until_lag(8)
+        return given(Scraper(reader.broker)).names()
+
+
+async def names_of_a_follower(directory: Path) -> frozenset[str]:
+    async with cluster(directory, 1, 2) as controller:
+        await controller.elect(1, [1, 2])
+        await controller.produce(1, b"a")
+        follower = controller.members[2].broker
+        scraper = Scraper(follower)
+        lag = "kafka_server_fetcherlagmetrics_consumerlag"
+        await until(lambda: scrape(scraper).all_of(lag) == {("Replica", "t", "0"): 0})
+        return given(scraper).names()
+
+
+async def test_each_declared_metric_is_given(
+    make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    given = await names_of_groups_and_quotas(make_node)
+    given |= await names_of_a_share_group(tmp_path / "shares")
+    given |= await names_of_a_follower(tmp_path / "replicas")
+    assert {name for name in METRICS.keys() - given if not name.startswith(COUNTED)} == set()
+    assert given <= METRICS.keys()
