@@ -57,6 +57,7 @@ class Node:
 
     def close(self) -> None:
         self.logs.close()
+        self.store.close()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> bytes:
         """Create a topic and return its id; config names have `_` for `.`."""
