@@ -17,6 +17,7 @@ from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
+from kwire.cli.hosting.console import CONSOLE_PORT
 from kwire.cli.hosting.folders import one_if_cluster
 from kwire.cli.repeats import CollapsingHandler, PlainFormatter
 from kwire.cli.text.output import say
@@ -25,6 +26,7 @@ from kwire.cli.values import settings_option
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.cli.declared_state.files import Declaration
+    from kwire.cli.hosting.console import ConsoleChild
     from kwire.cli.hosting.renewable import Place
     from kwire.log.directory.files import Files
     from kwire.server.server import Declare, Prepare, Turn
@@ -82,6 +84,8 @@ class Hosting(NamedTuple):
     """Whether the data need not survive the machine, so that nothing is flushed to disk."""
     ahead_ms: int = 0
     """How far the broker's clock is ahead of the system's clock at the start; needs `control`."""
+    console: ConsoleChild | None = None
+    """The console that starts when the broker is ready, and ends with it."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -115,6 +119,12 @@ log = logging.getLogger("kwire.serve")
     "http://127.0.0.1:PORT. With --brokers, each further broker uses the next port.",
 )  # fmt: skip
 @click.option(
+    "--console", type=click.IntRange(0, 65_535), is_flag=False, flag_value=CONSOLE_PORT,
+    metavar="[PORT]",
+    help=f"Show the broker in a browser, at http://127.0.0.1:PORT [default: {CONSOLE_PORT}]. "
+    "See kwire console.",
+)  # fmt: skip
+@click.option(
     "--apply", "declared", metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Apply the declaration in FILE, as `kwire apply` does, before the broker is ready "
@@ -138,6 +148,7 @@ def command(
     brokers: int | None,
     secure: bool,
     control: int | None,
+    console: int | None,
     declared: Path | None,
     max_versions: tuple[str, ...],
     exit_on_eof: bool,
@@ -160,6 +171,7 @@ def command(
       kwire serve --secure                              TLS and SCRAM; writes client.properties
       kwire serve --secure --brokers 3                  the same with three brokers
       kwire serve --apply cluster.yaml                  with topics, users, records ...
+      kwire serve --console                             and look at http://localhost:8080
     \b
     To serve clients in other containers or on other machines, listen on all interfaces and
     advertise an address that the clients can reach:
@@ -173,14 +185,13 @@ def command(
         _check_several(brokers, declared, control)
     if max_versions and control is None:
         raise click.UsageError("--max-version needs --control")
-    hosting = Hosting(
-        exit_on_eof, control, _declaration(declared), _versions(max_versions), max_versions
-    )
-    if secure and (properties is not None or container):
-        raise click.UsageError("with --secure, give settings by --set, not by PROPERTIES")
+    versions = _versions(max_versions), max_versions
+    shown = _console(console)
+    hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions, console=shown)
+    for option, is_given in (("--secure", secure), ("--brokers", brokers is not None)):
+        if is_given and (properties is not None or container):
+            raise click.UsageError(f"with {option}, give settings by --set, not by PROPERTIES")
     if brokers is not None:
-        if properties is not None or container:
-            raise click.UsageError("with --brokers, give settings by --set, not by PROPERTIES")
         from kwire.cli.hosting.several import serve_several
 
         start_logging(log_level)
@@ -238,6 +249,17 @@ def _check_system() -> None:
         raise click.ClickException(str(problem)) from None
 
 
+def _console(port: int | None) -> ConsoleChild | None:
+    """The console at a port, not started, or None without --console.  Exits if the extra for it is
+    not installed."""
+    if port is None:
+        return None
+    from kwire.cli.hosting.console import ConsoleChild, check_installed
+
+    check_installed()
+    return ConsoleChild(port)
+
+
 def _declaration(source: Path | None) -> Declaration | None:
     """The declaration in a file.  Prints the mistakes in an invalid file and exits."""
     if source is None:
@@ -278,6 +300,7 @@ def serve_secured(
     settings: dict[str, str], data: str | None, port: int | None, hosting: Hosting
 ) -> None:
     """Run a single broker with TLS, passwords and ACLs (kwire.cli.securing.secured)."""
+    from kwire.cli.securing.client_files import CLIENT_FILE
     from kwire.cli.securing.secured import BROKER_FILE, preparing, secured_settings
 
     given = with_shorthands(settings, data, None)
@@ -287,6 +310,8 @@ def serve_secured(
     except (OSError, ValueError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
+    if hosting.console is not None:
+        hosting.console.client_file = secured.folder / CLIENT_FILE
     complete = developed(wanted)
     secured.write_broker_file(BROKER_FILE, complete)
     run(None, complete, {}, hosting, prepare=preparing(secured))
@@ -356,6 +381,7 @@ def run(
         """Logs that the broker is ready.  Calls `on_ready` only at the first start, not after a
         restore."""
         log_ready(broker, container)
+        show_in_browser(hosting, broker)
         if on_ready is not None and not ports:
             on_ready(broker)
         ports.update((each.listener, each.port) for each in broker.config.listeners)
@@ -397,8 +423,25 @@ def run(
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
     finally:
-        if control is not None:
-            control.close()
+        close(control, hosting.console)
+
+
+def close(control: Control | None, console: ConsoleChild | None) -> None:
+    """Close what a broker has besides its listeners."""
+    if control is not None:
+        control.close()
+    if console is not None:
+        console.stop()
+
+
+def show_in_browser(hosting: Hosting, broker: Broker) -> None:
+    """Start the console of a single broker, if it is to have one and it does not run."""
+    if hosting.console is None:
+        return
+    from kwire.cli.hosting.console import control_urls
+
+    address = broker.config.advertised_listeners[0]
+    hosting.console.start(f"{address.host}:{address.port}", control_urls(hosting.control))
 
 
 def followed_by(turn: Turn, call: Callable[[], None]) -> Turn:

@@ -9,6 +9,7 @@ from typing import Final
 
 from kwire.security.tls.making import properties_text
 
+CLIENT_FILE: Final = "client.properties"
 MECHANISM: Final = "SCRAM-SHA-512"
 _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -72,7 +73,7 @@ def spark(login: ClientFileLogin) -> dict[str, str]:
 def files(login: ClientFileLogin) -> dict[str, str]:
     """The content of each file by its name."""
     return {
-        "client.properties": properties_text(java(login)),
+        CLIENT_FILE: properties_text(java(login)),
         "librdkafka.properties": properties_text(librdkafka(login)),
         "kafka-python.json": json.dumps(kafka_python(login), indent=2) + "\n",
         "spark.json": json.dumps(spark(login), indent=2) + "\n",

@@ -1,8 +1,8 @@
 """Every option of every command is given extreme and random values: none of them is a traceback.
 
 A command ends with a documented status and takes no memory worth mentioning, whatever an option
-says.  Commands that ask a cluster ask a broker.  Those that start processes of their own (`serve`,
-`pipeline`) are parsed alone.
+says.  Commands that ask a cluster ask a broker.  Those that serve, or start processes of their own
+(`serve`, `console`, `pipeline`), are parsed alone.
 
 KWIRE_OPTION_DRAWS=200 draws more values of each option; --seed draws others.
 """
@@ -34,6 +34,7 @@ TIMEOUT = ["--timeout", "2"]
 
 PARSED_ALONE = {
     ("serve",),
+    ("console",),
     ("conformance", "run"),
     ("cluster", "up"),
     ("cluster", "adopt"),
@@ -45,7 +46,7 @@ PARSED_ALONE = {
     ("pipeline", "query"),
     ("pipeline", "replay"),
 }
-"""They start brokers or Spark."""
+"""They start brokers, Spark or an HTTP server."""
 EXTRA: dict[tuple[str, ...], list[str]] = {
     ("consume",): ["-e", "-n", "1"],
     ("cluster", "reassign"): ["--dry-run"],

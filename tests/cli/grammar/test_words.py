@@ -24,11 +24,11 @@ PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 
 VERBS = frozenset({
     "add", "advance", "adopt", "alter", "apply", "archive", "audit", "broker", "clear", "client",
-    "compare", "consume", "create", "delete", "delete-offsets", "describe", "die", "doctor", "dump",
-    "elect", "end", "expire", "export", "fork", "forks", "happened", "list", "load", "mirror",
-    "move-coordinator", "move-leader", "password", "ping", "produce", "query", "reassign", "remove",
-    "renew", "replay", "reset", "restore", "run", "serve", "set", "status", "subscriptions", "take",
-    "up", "verify",
+    "compare", "console", "consume", "create", "delete", "delete-offsets", "describe", "die",
+    "doctor", "dump", "elect", "end", "expire", "export", "fork", "forks", "happened", "list",
+    "load", "mirror", "move-coordinator", "move-leader", "password", "ping", "produce", "query",
+    "reassign", "remove", "renew", "replay", "reset", "restore", "run", "serve", "set", "status",
+    "subscriptions", "take", "up", "verify",
 })  # fmt: skip
 """What commands may be called.  A new word must be none for what another one says already: nothing
 is shown, got or printed, for there are list and describe."""

@@ -1,0 +1,147 @@
+"""The console's HTTP server: hypercorn on trio, on a socket that is bound here."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+
+from kwire.client.cluster import Cluster
+from kwire.console.app import application
+from kwire.console.pool import ClusterPool
+from kwire.console.security import TOKEN_PARAMETER, access_rules
+from kwire.console.site import Site
+
+log = logging.getLogger("kwire.console")
+
+HOST_DEFAULT: Final = "127.0.0.1"
+PORT_DEFAULT: Final = 8080
+HEADERS_SIZE_BYTES_MAX: Final = 32 * 1024
+KEEP_ALIVE_S: Final = 60.0
+STOP_S: Final = 2.0
+"""How long responses have to end when the console stops; a live tail never ends by itself."""
+
+
+@dataclass(frozen=True)
+class ConsoleOptions:
+    """What `kwire console` was given."""
+
+    bootstrap: str
+    host: str = HOST_DEFAULT
+    port: int = PORT_DEFAULT
+    """0 chooses a free port."""
+    allowed_hosts: tuple[str, ...] = ()
+    registry: str | None = None
+    schema_files: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+    command_options: str = ""
+    """What other `kwire` commands need to reach the same cluster."""
+    exit_on_eof: bool = False
+    parts: dict[str, object] = field(default_factory=dict)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on an address.  Raises OSError."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def run_console(
+    options: ConsoleOptions, connect: Callable[[], Cluster], announce: Callable[[str], None]
+) -> None:
+    """Serve the console until SIGTERM or Ctrl-C.  Raises OSError if the port cannot be bound.
+
+    `announce` gets the URL to open when the console is ready, with the token if there is one.
+    """
+    listener = bound_socket(options.host, options.port)
+    trio.run(_serve, options, connect, listener, announce)
+
+
+async def _serve(
+    options: ConsoleOptions,
+    connect: Callable[[], Cluster],
+    listener: socket.socket,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve on a bound socket until a signal arrives, or the end of standard input."""
+    port = listener.getsockname()[1]
+    rules = access_rules(options.host, port, options.allowed_hosts)
+    pool = ClusterPool(connect)
+    site = Site(
+        pool,
+        options.bootstrap,
+        registry=options.registry,
+        metrics=options.metrics,
+        controls=options.controls,
+        command_options=options.command_options,
+    )
+    site.parts.update(options.parts)
+    app = application(site, rules)
+    stopped = trio.Event()
+
+    async def on_signal() -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                stopped.set()
+                return
+
+    config = _configured(listener)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(on_signal)
+        if options.exit_on_eof:
+            nursery.start_soon(_until_eof, stopped)
+        for work in site.background:
+            nursery.start_soon(work)
+        announce(_url(options.host, port, rules.token))
+        await serve(app, config, shutdown_trigger=stopped.wait)  # type: ignore[arg-type]  # Starlette's ASGI types and hypercorn's are two statements of one protocol
+        nursery.cancel_scope.cancel()
+    pool.close()
+
+
+def _configured(listener: socket.socket) -> Config:
+    """The configuration of hypercorn."""
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # hypercorn closes it
+    config.h11_max_incomplete_size = HEADERS_SIZE_BYTES_MAX
+    config.keep_alive_timeout = KEEP_ALIVE_S
+    config.graceful_timeout = STOP_S
+    config.shutdown_timeout = STOP_S
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger("kwire.console.http")
+    return config
+
+
+async def _until_eof(stopped: trio.Event) -> None:
+    """Stop when standard input ends, as it does when the process that holds it ends."""
+
+    def read() -> None:
+        while sys.stdin.buffer.read(4096):
+            continue
+
+    await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+    stopped.set()
+
+
+def _url(host: str, port: int, token: str | None) -> str:
+    """The URL to open.  An address of all interfaces becomes this machine's name."""
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{port}/" + (f"?{TOKEN_PARAMETER}={token}" if token else "")

@@ -1,0 +1,149 @@
+"""The console over HTTP, on a broker: its pages, and what it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from kwire.client.cluster import Cluster
+from kwire.client.producer import Producer
+from kwire.client.topics import create_topic
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
+from tests.console.running import ConsoleOfTests
+
+
+class Answer:
+    """A response of the console."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.text = response.read().decode()
+
+
+def ask(
+    console: ConsoleOfTests,
+    path: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send a GET, or a POST as a page of the console does.  `headers` replace those of a browser.
+
+    Redirects are not followed.
+    """
+    connection = http.client.HTTPConnection(console.address, timeout=60)
+    sent = {"Host": console.address, **(headers or {})}
+    try:
+        if form is None:
+            connection.request("GET", path, headers=sent)
+        else:
+            sent = {"Origin": f"http://{console.address}", **sent}
+            sent["Content-Type"] = "application/x-www-form-urlencoded"
+            connection.request("POST", path, urlencode(form), sent)
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def console(
+    shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConsoleOfTests]:
+    with ConsoleOfTests(shared_broker.bootstrap, tmp_path_factory.mktemp("console")) as started:
+        yield started
+
+
+@pytest.fixture
+def topic(shared_broker: BrokerProcess, unique: str) -> str:
+    with Cluster(shared_broker.bootstrap) as cluster:
+        create_topic(cluster, unique, partitions=3, configs={"retention.ms": "3600000"})
+        producer = Producer(cluster)
+        for number in range(7):
+            producer.send(unique, b"value", partition=number % 3)
+        producer.flush()
+    return unique
+
+
+def test_list_shows_a_topic_with_its_numbers(console: ConsoleOfTests, topic: str) -> None:
+    answer = ask(console, f"/topics?q={topic}")
+    assert answer.status == 200
+    row = answer.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert f'href="/topics/{topic}"' in row
+    assert re.findall(r'<span title="([\d,]+)">', row) == ["3", "7"], "partitions and records"
+
+
+def test_pages_of_a_topic_show_partitions_and_configs(console: ConsoleOfTests, topic: str) -> None:
+    page = ask(console, f"/topics/{topic}").text
+    assert page.count('<th scope="row"') == 3
+    assert "delete" in page
+    configs = ask(console, f"/topics/{topic}/configs?changed=yes").text
+    assert configs.count('<th scope="row"') == 1
+    assert "3600000" in configs
+
+
+def test_each_response_has_the_content_security_policy(console: ConsoleOfTests) -> None:
+    for path in ("/topics", "/nothing", "/static/console.css", "/topics/no-such-topic"):
+        policy = ask(console, path).headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'"), path
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/topics/no-such-topic", "/topics/%00/configs"])
+def test_what_does_not_exist_is_a_page_that_says_so(console: ConsoleOfTests, path: str) -> None:
+    answer = ask(console, path)
+    assert answer.status == 404
+    assert "Not found" in answer.text
+
+
+def test_forged_host_and_another_origin_are_refused(console: ConsoleOfTests) -> None:
+    assert ask(console, "/topics", headers={"Host": "evil.example"}).status == 421
+    form = {"theme": "dark", "back": "/topics"}
+    assert ask(console, "/theme", form, {"Origin": "http://evil.example"}).status == 403
+    assert ask(console, "/theme", form).status == 303
+
+
+def test_theme_is_kept_in_a_cookie_and_goes_back_to_the_page(console: ConsoleOfTests) -> None:
+    answer = ask(console, "/theme", {"theme": "dark", "back": "/topics?q=a"})
+    assert answer.headers["Location"] == "/topics?q=a"
+    cookie = answer.headers["Set-Cookie"].partition(";")[0]
+    assert 'data-theme="dark"' in ask(console, "/topics", headers={"Cookie": cookie}).text
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
+def test_theme_goes_to_no_other_site(console: ConsoleOfTests, back: str) -> None:
+    assert ask(console, "/theme", {"theme": "dark", "back": back}).headers["Location"] == "/"
+
+
+def test_too_large_a_request_is_refused(console: ConsoleOfTests) -> None:
+    # The answer comes before the body, which need not be sent.
+    length = {"Content-Length": "8500000"}
+    assert ask(console, "/theme", headers=length).status == 413
+    assert ask(console, f"/topics?q={'x' * 17_000}").status == 414
+
+
+def test_cluster_that_is_away_is_a_page_that_says_so(tmp_path: Path) -> None:
+    with ConsoleOfTests(f"127.0.0.1:{free_port()}", tmp_path) as console:
+        answer = ask(console, "/topics")
+    assert answer.status == 503
+    assert "The cluster does not answer" in answer.text
+    assert "kwire ping -b 127.0.0.1:" in answer.text
+
+
+def test_console_elsewhere_than_on_loopback_needs_its_token(
+    shared_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    with ConsoleOfTests(shared_broker.bootstrap, tmp_path, "--host", "0.0.0.0") as console:
+        assert ask(console, "/topics").status == 401
+        assert ask(console, "/topics?token=wrong").status == 401
+        first = ask(console, f"/topics?q=a&{urlsplit(console.url).query}")
+        assert (first.status, first.headers["Location"]) == (303, "/topics?q=a")
+        cookie = first.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        answer = ask(console, "/topics", headers={"Cookie": cookie.partition(";")[0]})
+        assert answer.status == 200
