@@ -1,4 +1,4 @@
-"""A broker beside a controller with SASL and an authorizer: logins, rights and users.
+"""A broker beside a controller with SASL inside TLS and an authorizer: logins, rights and users.
 
 The controllers keep the ACLs and credentials, and check the rights of forwarded requests by the
 principal of the client.
@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kwire.conformance.certificates import Certificates
 from kwire.testing import BrokerProcess
 from tests.cluster.stores.kraft.real_controller import KafkaController
 from tests.waiting import PATIENCE_S, until
@@ -42,7 +43,7 @@ OF_CLIENTS = (
     'user_admin="admin-secret" user_alice="alice-secret";'
 )
 CONTROLLER = {
-    "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.plain.sasl.jaas.config": OF_BROKER,
 }
@@ -51,12 +52,14 @@ TOPIC = ResourceType.TOPIC
 
 @contextmanager
 def secured(directory: Path) -> Iterator[BrokerProcess]:
-    """A broker, and its controller."""
+    """A broker, and its controller, which trust the same certificate authority."""
+    encryption = Certificates(directory).settings()
     kafka = KafkaController(
         directory / "controller",
         settings={
             **AUTHORIZER,
             **CONTROLLER,
+            **encryption,
             "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
         },
     )
@@ -70,6 +73,7 @@ def secured(directory: Path) -> Iterator[BrokerProcess]:
             **kafka.quorum,
             **AUTHORIZER,
             **CONTROLLER,
+            **encryption,
             "listeners": address,
             "advertised.listeners": address,
             "security.inter.broker.protocol": "SASL_PLAINTEXT",
