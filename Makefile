@@ -31,7 +31,7 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
 	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
-	spark bench bench-cluster metadata-records opening demo clean
+	spark bench bench-cluster metadata-records metrics dashboard opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -137,6 +137,12 @@ metadata-records: env-dev ## what Apache Kafka's controllers write beside kwire'
 
 opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, beside Apache Kafka's
 	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)
+
+metrics: env-dev ## kwire's metrics beside Apache Kafka's after the same load, within 2 %; ARGS='--brokers 3'
+	$(VENV_PYTHON) -m kwire.conformance.metrics --report artifacts/metrics.md $(ARGS)
+
+dashboard: env-dev ## the dashboard's queries to a real Prometheus, which Go builds once; ARGS='--brokers 3'
+	$(VENV_PYTHON) -m kwire.conformance.metrics.panels $(ARGS)
 
 demo: env-dev ## a year of flights through the broker, a consumer group and Spark
 	$(VENV_PYTHON) -m kwire.pipeline.demo

@@ -1,0 +1,118 @@
+"""Sends the load to both brokers, and compares what their metrics say of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kwire.conformance.metrics import coordinated, load
+from kwire.conformance.metrics.compared import COMPARED, Compared, Measure
+from kwire.conformance.metrics.load import Load
+from kwire.conformance.metrics.scrape import Scrape, read
+from kwire.conformance.metrics.subjects import Subject
+
+TOLERANCE: Final = 0.02
+SETTLE_TIMEOUT_S: Final = 120.0
+SETTLE_POLL_S: Final = 0.5
+SETTLED_SCRAPES: Final = 3
+"""Scrapes in a row that must have the same values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scrapes of a cluster before and after the load."""
+
+    before: Scrape
+    after: Scrape
+
+    def values(self, compared: Compared) -> dict[tuple[str, ...], float]:
+        """Return the values of a comparison by the labels `compared.by`."""
+        after = self.after.sums(compared.metric, compared.by, compared.keep)
+        if compared.measure is Measure.VALUE:
+            return after
+        before = self.before.sums(compared.metric, compared.by, compared.keep)
+        grown = {key: value - before.get(key, 0.0) for key, value in after.items()}
+        return {key: value for key, value in grown.items() if value}
+
+    def has(self, compared: Compared) -> bool:
+        """Whether the metric has a value, with whatever labels."""
+        return compared.metric in self.after.names()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Both values of one series; `problem` says why they differ, or is empty."""
+
+    metric: str
+    labels: str
+    subject: float
+    oracle: float
+    problem: str = ""
+
+
+def measure(subject: Subject) -> Measured:
+    """Send the load to a cluster, and return its scrapes; connections are closed after them."""
+    sender = Load(subject.bootstrap)
+    try:
+        sender.prepare()
+        before = settled(subject.urls)
+        for step in (*load.STEPS, *coordinated.STEPS):
+            step(sender)
+        time.sleep(subject.renewal_s)
+        return Measured(before, settled(subject.urls))
+    finally:
+        sender.finish()
+
+
+def settled(urls: Iterable[str]) -> Scrape:
+    """Scrape until the compared values stay the same: brokers count some things after a reply.
+
+    Raises TimeoutError if they go on changing.
+    """
+    endpoints = tuple(urls)
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    seen: list[dict[str, dict[tuple[str, ...], float]]] = []
+    while True:
+        scrape = read(endpoints)
+        seen.append(
+            {each.metric: scrape.sums(each.metric, each.by, each.keep) for each in COMPARED}
+        )
+        if len(seen) >= SETTLED_SCRAPES and all(
+            values == seen[-1] for values in seen[-SETTLED_SCRAPES:]
+        ):
+            return scrape
+        if time.monotonic() > deadline:
+            changed = [name for name in seen[-1] if seen[-1][name] != seen[-2][name]]
+            raise TimeoutError(f"metrics go on changing: {changed}")
+        time.sleep(SETTLE_POLL_S)
+
+
+def compare(
+    subject: Measured, oracle: Measured, rows: Iterable[Compared] = COMPARED
+) -> Iterator[Verdict]:
+    """Yield a verdict for each series of each compared metric that either side has."""
+    for row in rows:
+        missing = [
+            name
+            for name, side in (("kwire", subject), ("Apache Kafka", oracle))
+            if not side.has(row)
+        ]
+        if missing:
+            yield Verdict(row.metric, "", math.nan, math.nan, f"{' and '.join(missing)} lacks it")
+            continue
+        left, right = subject.values(row), oracle.values(row)
+        for key in sorted(left.keys() | right.keys()):
+            labels = ", ".join(f"{name}={value}" for name, value in zip(row.by, key, strict=True))
+            one, other = left.get(key, 0.0), right.get(key, 0.0)
+            yield Verdict(row.metric, labels, one, other, _problem(one, other))
+
+
+def _problem(subject: float, oracle: float) -> str:
+    """Say by how much two values differ, if by more than the tolerance."""
+    largest = max(abs(subject), abs(oracle))
+    if math.isclose(subject, oracle, rel_tol=TOLERANCE) or not largest:
+        return ""
+    return f"{100 * abs(subject - oracle) / largest:.1f} % apart"
