@@ -104,6 +104,8 @@ class IsrChanges:
         self._host = host
         self._unsent: dict[_Key, IsrProposal] = {}
         self._wanted = trio.Event()
+        self.refused = 0
+        """How many proposals the controller has refused."""
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Queue `isr` as the proposed ISR of `partition`; it replaces a queued older one."""
@@ -175,6 +177,7 @@ class IsrChanges:
                         tuple(answer.isr),
                     )
                 else:
+                    self.refused += 1
                     _note_refused(proposal, error)
         self._requeue(undecided)
         return not undecided

@@ -88,6 +88,11 @@ class ReplicaManager:
                 self.hosted.on_leadership_change(partition)
         self._fetchers.end_idle()
 
+    @property
+    def refused_isrs(self) -> int:
+        """How many changes of ISRs the controller has refused."""
+        return self._changes.refused
+
     def lags(self) -> Iterator[tuple[str, int, int]]:
         """Yield topic, index and lag of each partition that is fetched from a leader.
 

@@ -246,3 +246,6 @@ async def test_share_group_gives_its_lag_and_the_records_in_flight_by_state(
         assert found.of("kafka_server_sharesessioncache_sharesessionscount") == 1
         assert found.of("kafka_server_sharesessioncache_sharepartitionscount") == 1
         assert found.of(f"{GROUPS}group_count", "share") == 1
+        led = reader.broker.coordinators.share.runtime.shards
+        name = "kafka_server_share_coordinator_metrics_num_partitions"
+        assert found.of(name, "active") == len(led) > 0

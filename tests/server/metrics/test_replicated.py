@@ -15,6 +15,7 @@ from kwire.codecs.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from kwire.server.metrics.scrape import Scraper
+from tests.cluster.replication.cluster import cluster as controlled
 from tests.coordinators.runtime.cluster import OFFSETS, Cluster, cluster
 from tests.inside import until
 from tests.server.metrics.scraping import scrape
@@ -109,3 +110,15 @@ async def test_lag_of_a_group_on_a_partition_of_another_broker_is_known_after_a_
         await made.stop(2)
         await scrapers[1].ends.ask()
         assert scrape(scrapers[1]).all_of(lag) == {("g", "t", "1"): 0}
+
+
+async def test_change_of_an_isr_that_the_controller_refuses_is_counted(tmp_path: Path) -> None:
+    name = "kafka_server_replicamanager_failedisrupdates_total"
+    async with controlled(tmp_path, 1, 2, settings={"replica.lag.time.max.ms": "100"}) as made:
+        scraper = Scraper(made.members[1].broker)
+        await made.elect(1, [1, 2])
+        assert scrape(scraper).of(name) == 0
+        made.refusal = ErrorCode.OPERATION_NOT_ATTEMPTED
+        await made.stop_replica(2, delete=False)
+        await made.produce(1, b"a", acks=1)
+        await until(lambda: scrape(scraper).of(name) > 0)

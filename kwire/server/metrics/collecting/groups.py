@@ -28,6 +28,9 @@ STATES: Final[dict[str, tuple[str, ...]]] = {
 """The states of each kind of groups, by the names that Kafka's metrics have.  DEAD groups are
 deleted at once, so there is never one."""
 
+PARTITION_STATES: Final = ("loading", "active", "failed")
+"""The states of a partition that a coordinator leads, by the names that Kafka's metrics have."""
+
 
 def collect(
     broker: Broker, ends: EndOffsets, counts_since_start: CoordinatorCounts, samples: Samples
@@ -51,7 +54,7 @@ def collect(
         samples.set(f"{coordination}group_count", sum(counts.values()), kind)
         for state, count in counts.items():
             samples.set(f"{coordination}{kind}_group_count", count, state)
-    for state in ("loading", "active", "failed"):
+    for state in PARTITION_STATES:
         samples.set(f"{coordination}num_partitions", partition_states[state], state)
     samples.set(f"{coordination}offset_count", offsets)
     _counts(counts_since_start, samples)

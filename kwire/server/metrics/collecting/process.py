@@ -50,8 +50,8 @@ def _process(broker: Broker, samples: Samples) -> None:
             samples.set(sample.name, sample.value)
     if _IO.exists():
         io = dict(line.split(": ") for line in _IO.read_text().splitlines())
-        for name in ("read_bytes", "write_bytes"):
-            samples.set(f"kafka_server_kafkaserver_linux_disk_{name}", int(io[name]))
+        for name, value in io.items():
+            samples.set(f"kafka_server_kafkaserver_linux_disk_{name}", int(value))
         samples.set("kwire_threads", sum(1 for _ in _TASKS.iterdir()))
     for generation, each in enumerate(gc.get_stats()):
         samples.set("kwire_gc_collections_total", each["collections"], str(generation))

@@ -16,11 +16,12 @@ FETCHER: Final = "Replica"
 def collect(broker: Broker, changes: ClusterChanges, samples: Samples) -> None:
     """Give the lag of followers here, and the counts of elections and changes of ISRs."""
     lag_of = samples.series("kafka_server_fetcherlagmetrics_consumerlag")
-    replication, lag_max, waiting = broker.membership.replication, 0, 0
+    replication, lag_max, waiting, refused = broker.membership.replication, 0, 0, 0
     if replication is not None:
         for topic, index, lag in replication.lags():
             lag_of[FETCHER, topic, str(index)] = lag
             lag_max = max(lag_max, lag)
+        refused = replication.refused_isrs
         waiting = sum(
             partition.leading.deletions_awaited
             for partition in broker.hosted
@@ -32,6 +33,7 @@ def collect(broker: Broker, changes: ClusterChanges, samples: Samples) -> None:
     samples.set(f"{purgatory}purgatorysize", waiting, "DeleteRecords")
     samples.set("kafka_server_replicamanager_isrshrinks_total", changes.isr_shrinks)
     samples.set("kafka_server_replicamanager_isrexpands_total", changes.isr_expands)
+    samples.set("kafka_server_replicamanager_failedisrupdates_total", refused)
     samples.set("kwire_leader_elections_total", changes.elections)
     controller = "kafka_controller_"
     if broker.membership.forwarding is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kwire.coordinators.share.batches import NO_OFFSET, DeliveryState
 from kwire.coordinators.share.partition import AcknowledgeType
+from kwire.server.metrics.collecting.groups import PARTITION_STATES
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
@@ -50,6 +52,10 @@ def collect(broker: Broker, ends: EndOffsets, counts: CoordinatorCounts, samples
 def _stored(broker: Broker, ends: EndOffsets, samples: Samples) -> None:
     """Give the start offset and the lag of each share partition whose state is stored here."""
     coordinator = broker.coordinators.share_if_any
+    shards = () if coordinator is None else coordinator.runtime.shards.values()
+    led = Counter(shard.state.value for shard in shards)
+    for name in PARTITION_STATES:
+        samples.set("kafka_server_share_coordinator_metrics_num_partitions", led[name], name)
     if coordinator is None:
         return
     start_of = samples.series("kwire_share_partition_start_offset")

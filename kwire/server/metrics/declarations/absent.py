@@ -55,6 +55,10 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_log_logcleanermanager_*",
         "kafka_utils_throttler_*",
     ),
+    "`kafka_network_requestmetrics_requests_total` and `..._errors_total` count these requests": (
+        "kafka_server_brokertopicmetrics_*sharefetchrequests_total",
+        "kafka_server_brokertopicmetrics_*shareacknowledgementrequests_total",
+    ),
     "`kwire_transactions` has the transactions that wait for their markers": (
         "kafka_coordinator_transaction_transactionmarkerchannelmanager_*",
     ),
@@ -68,13 +72,15 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
     "Not measured": (
         "kafka_network_socketserver_*",
         "kafka_server_addpartitionstotxnmanager_*",
-        "kafka_server_brokertopicmetrics_*",
+        "kafka_server_*_partition_load_time_*",
+        "kafka_server_brokertopicmetrics_invalid*",
+        "kafka_server_brokertopicmetrics_nokeycompactedtopicrecords_total",
+        "kafka_server_brokertopicmetrics_reassignmentbytes*",
         "kafka_server_client_metrics_unknown_subscription_request_count",
         "kafka_server_delayed*metrics_expires_total",
         "kafka_server_group_coordinator_metrics_streams_group_topology_description_*",
         "kafka_server_kafka_metrics_count_count",
         "kafka_server_kafkaserver_*",
-        "kafka_server_replicamanager_failedisrupdates_total",
         "kafka_server_request_exempt_request_time",
         "kafka_server_share_coordinator_metrics_*",
         "kafka_server_sharegroupmetrics_*",

@@ -119,6 +119,13 @@ COORDINATORS: Final = (
         "Records that members of share groups acknowledged, by the type",
         "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=* Count",
     ),
+    gauge(
+        "kafka_server_share_coordinator_metrics_num_partitions",
+        "state",
+        "partitions",
+        "Partitions of `__share_group_state` led here",
+        "kafka.server:type=share-coordinator-metrics,state=* num-partitions",
+    ),
     _sessions("ShareSessionsCount", "sessions", "Members of share groups that read here"),
     _sessions("SharePartitionsCount", "partitions", "Partitions in all share sessions"),
     gauge("kwire_transactions", "state", "transactions", "Transactional ids by state"),

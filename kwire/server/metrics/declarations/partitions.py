@@ -82,6 +82,7 @@ PARTITIONS: Final = (
     ),
     _isr("IsrShrinks", "How often a replica left the ISR of a partition that is led here"),
     _isr("IsrExpands", "How often a replica joined the ISR of a partition that is led here"),
+    _isr("FailedIsrUpdates", "How often the controller refused a change of an ISR"),
     gauge(
         "kafka_server_fetcherlagmetrics_consumerlag",
         "clientId topic partition",

@@ -15,9 +15,10 @@ def _logs(name: str, labels: str, unit: str, text: str) -> Metric:
     return gauge(f"kafka_log_logmanager_{name.lower()}", labels, unit, text, source)
 
 
-def _disk(name: str, text: str) -> Metric:
-    source = f"kafka.server:type=KafkaServer,name={name} Value"
-    return gauge(f"kafka_server_kafkaserver_{name.replace('-', '_')}", "", "bytes", text, source)
+def _disk(name: str, unit: str, text: str) -> Metric:
+    source = f"kafka.server:type=KafkaServer,name=linux-disk-{name} Value"
+    metric = f"kafka_server_kafkaserver_linux_disk_{name.replace('-', '_')}"
+    return gauge(metric, "", unit, text, source)
 
 
 PROCESS: Final = (
@@ -53,8 +54,13 @@ PROCESS: Final = (
         "collections",
         "Rounds of Python's garbage collector",
     ),
-    _disk("linux-disk-read-bytes", "Bytes that the process read from disks"),
-    _disk("linux-disk-write-bytes", "Bytes that the process wrote to disks"),
+    _disk("read-bytes", "bytes", "Bytes that the process read from disks"),
+    _disk("write-bytes", "bytes", "Bytes that the process wrote to disks"),
+    _disk("cancelled-write-bytes", "bytes", "Bytes of files that were deleted before the write"),
+    _disk("rchar", "bytes", "Bytes that the process read, also from memory and sockets"),
+    _disk("wchar", "bytes", "Bytes that the process wrote, also to memory and sockets"),
+    _disk("syscr", "calls", "Calls that read"),
+    _disk("syscw", "calls", "Calls that write"),
     _logs("OfflineLogDirectoryCount", "", "directories", "Log directories that failed"),
     _logs("LogDirectoryOffline", _DIRECTORY, "", "1 if the log directory failed"),
     _logs(
