@@ -22,7 +22,11 @@ def scrape(scraper: Scraper) -> Scraped:
 
 
 class Scraped:
-    """The values of a scrape, by metric and the values of its labels in the declared order."""
+    """The values of a scrape, by metric and the values of its labels in the declared order.
+
+    A quantile comes last.  Samples of the count and the sum of a summary have their labels as they
+    are in the text.
+    """
 
     def __init__(self, samples: Samples) -> None:
         text = b"".join(samples.text(open_metrics=False)).decode()
@@ -31,6 +35,7 @@ class Scraped:
             for sample in family.samples:
                 declared = METRICS.get(sample.name)
                 names = (*sample.labels,) if declared is None else declared.labels
+                names += ("quantile",) if "quantile" in sample.labels else ()
                 labels = tuple(sample.labels.get(name, "") for name in names)
                 self._values.setdefault(sample.name, {})[labels] = sample.value
 
