@@ -147,7 +147,10 @@ class ReplicaFetcher:
         return len(self._followed)
 
     def lags(self) -> Iterator[tuple[str, int, int]]:
-        """Yield topic, index and lag of each partition."""
+        """Yield topic, index and lag of each partition.
+
+        The lag is the number of records up to the leader's high watermark, at the last response.
+        """
         for (topic, index), followed in self._followed.items():
             yield topic, index, followed.lag
 

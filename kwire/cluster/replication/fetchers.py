@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -44,10 +43,9 @@ class ReplicaFetchers:
         if place is not None:
             self._fetchers[place][0].remove(topic, index)
 
-    def lags(self) -> Iterator[tuple[str, int, int]]:
-        """Yield topic, index and lag of each fetched partition; see ReplicaManager.lags."""
-        for fetcher, _ in self._fetchers.values():
-            yield from fetcher.lags()
+    @property
+    def running(self) -> list[ReplicaFetcher]:
+        return [fetcher for fetcher, _ in self._fetchers.values()]
 
     def end_idle(self) -> None:
         """End the fetchers that have no partition left; called after each controller request."""

@@ -8,7 +8,7 @@ changes of their in-sync replicas, and enforces the replication quotas.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -23,6 +23,7 @@ from kwire.log import Log, LogError
 if TYPE_CHECKING:
     from kwire.cluster.metadata.image import PartitionImage, ResourceKey
     from kwire.cluster.replication.context import ReplicationContext
+    from kwire.cluster.replication.fetcher import ReplicaFetcher
     from kwire.log.directory.log_dir import LogDir
     from kwire.storage.partitions.partition import Partition
 
@@ -93,12 +94,10 @@ class ReplicaManager:
         """How many changes of ISRs the controller has refused."""
         return self._changes.refused
 
-    def lags(self) -> Iterator[tuple[str, int, int]]:
-        """Yield topic, index and lag of each partition that is fetched from a leader.
-
-        The lag is the number of records up to the leader's high watermark, at the last response.
-        """
-        return self._fetchers.lags()
+    @property
+    def fetchers(self) -> list[ReplicaFetcher]:
+        """The fetchers that run."""
+        return self._fetchers.running
 
     # -- one partition
 

@@ -108,8 +108,8 @@ def test_other_controllers_are_counted(node: Node) -> None:
 
 def test_features_are_given_with_their_levels(node: Node) -> None:
     found = scrape(Scraper(node.broker))
-    level = found.of("kafka_server_metadataloader_finalizedlevel", "metadata.version")
+    level = found.of("kafka_server_metadataloader_finalizedlevel", "metadataVersion")
     assert level == found.of("kafka_server_metadataloader_currentmetadataversion")
     highest = found.all_of("kafka_server_node_metrics_maximum_supported_level")
-    assert highest == {(name,): high for name, (_, high) in SUPPORTED.items()}
+    assert highest == {(name.replace(".", "-"),): high for name, (_, high) in SUPPORTED.items()}
     assert level == SUPPORTED["metadata.version"][1]

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_open_metrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
 from kwire.cluster.metadata.changes import SetConfigs
 from kwire.cluster.metadata.entities import entity_key
 from kwire.server.metrics.declared import METRICS
@@ -63,7 +68,9 @@ async def names_of_a_follower(directory: Path) -> frozenset[str]:
         follower = controller.members[2].broker
         scraper = Scraper(follower)
         lag = "kafka_server_fetcherlagmetrics_consumerlag"
-        await until(lambda: scrape(scraper).all_of(lag) == {("Replica", "t", "0"): 0})
+        await until(
+            lambda: scrape(scraper).all_of(lag) == {("ReplicaFetcherThread-0-1", "t", "0"): 0}
+        )
         return given(scraper).names()
 
 
@@ -75,3 +82,21 @@ async def test_each_declared_metric_is_given(
     given |= await names_of_a_follower(tmp_path / "replicas")
     assert {name for name in METRICS.keys() - given if not name.startswith(COUNTED)} == set()
     assert given <= METRICS.keys()
+
+
+async def test_whole_scrape_is_valid_in_both_formats_with_the_same_values(
+    make_node: Callable[..., Node],
+) -> None:
+    node = coordinating(make_node)
+    commit(node, "simple", 0, 0)
+    samples = given(Scraper(node.broker))
+    plain, open_metrics = (
+        {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in parse(b"".join(samples.text(open_metrics=is_open)).decode())
+            for sample in family.samples
+        }
+        for parse, is_open in ((parse_text, False), (parse_open_metrics, True))
+    )
+    assert plain == open_metrics
+    assert len(plain) > 100

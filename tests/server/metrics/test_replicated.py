@@ -83,7 +83,7 @@ async def test_follower_gives_the_lag_of_each_partition_that_it_fetches(tmp_path
         follower = made.members[2].partition("t")
         await until(lambda: follower.high_watermark == 2)
         found = scrape(scrapers[2])
-        assert found.all_of(LAG) == {("Replica", "t", "0"): 0}
+        assert found.all_of(LAG) == {("ReplicaFetcherThread-0-1", "t", "0"): 0}
         assert found.of("kafka_server_replicafetchermanager_maxlag", "Replica") == 0
         assert scrape(scrapers[1]).all_of(LAG) == {}
 

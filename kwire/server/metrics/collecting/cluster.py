@@ -54,12 +54,19 @@ def _metadata(broker: Broker, image: ClusterImage, samples: Samples) -> None:
     samples.set(f"{loader}currentcontrollerid", image.controller_id)
     samples.set(f"{loader}currentmetadataversion", image.features.level(METADATA_VERSION))
     for name, level in image.features.in_force.items():
-        samples.set(f"{loader}finalizedlevel", level, name)
+        samples.set(f"{loader}finalizedlevel", level, _camel_case(name))
     node = "kafka_server_node_metrics_"
-    for name, (lowest, highest) in broker.node.registration.features.items():
+    for feature, (lowest, highest) in broker.node.registration.features.items():
+        name = feature.replace(".", "-")
         samples.set(f"{node}minimum_supported_level", lowest, name)
         samples.set(f"{node}maximum_supported_level", highest, name)
     metadata = "kafka_server_broker_metadata_metrics_"
     samples.set(f"{metadata}last_applied_record_offset", image.version)
     samples.set("kwire_controller_epoch", image.controller_epoch)
     samples.set("kwire_acl_count", sum(len(entries) for entries in image.acls.values()))
+
+
+def _camel_case(feature: str) -> str:
+    """`group.version` -> `groupVersion`, the name of a feature in Kafka's MetadataLoader."""
+    first, *others = feature.split(".")
+    return first + "".join(word.capitalize() for word in others)

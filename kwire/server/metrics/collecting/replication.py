@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from kwire.server.metrics.changes import ClusterChanges
     from kwire.server.metrics.samples import Samples
 
-FETCHER: Final = "Replica"
-"""The client id of Kafka's follower fetchers."""
+FETCHERS: Final = "Replica"
+"""Kafka's name of all fetchers of followers together."""
 
 
 def collect(broker: Broker, changes: ClusterChanges, samples: Samples) -> None:
@@ -18,16 +18,18 @@ def collect(broker: Broker, changes: ClusterChanges, samples: Samples) -> None:
     lag_of = samples.series("kafka_server_fetcherlagmetrics_consumerlag")
     replication, lag_max, waiting, refused = broker.membership.replication, 0, 0, 0
     if replication is not None:
-        for topic, index, lag in replication.lags():
-            lag_of[FETCHER, topic, str(index)] = lag
-            lag_max = max(lag_max, lag)
+        for fetcher in replication.fetchers:
+            name = f"ReplicaFetcherThread-{fetcher.number}-{fetcher.leader}"
+            for topic, index, lag in fetcher.lags():
+                lag_of[name, topic, str(index)] = lag
+                lag_max = max(lag_max, lag)
         refused = replication.refused_isrs
         waiting = sum(
             partition.leading.deletions_awaited
             for partition in broker.hosted
             if partition.leading is not None
         )
-    samples.set("kafka_server_replicafetchermanager_maxlag", lag_max, FETCHER)
+    samples.set("kafka_server_replicafetchermanager_maxlag", lag_max, FETCHERS)
     purgatory = "kafka_server_delayedoperationpurgatory_"
     samples.set(f"{purgatory}numdelayedoperations", waiting, "DeleteRecords")
     samples.set(f"{purgatory}purgatorysize", waiting, "DeleteRecords")
