@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kwire.conformance.metrics.compared import COMPARED, ONE_BROKER_ONLY
+from kwire.conformance.metrics.compared import rows_for
 from kwire.conformance.metrics.comparing import compare, measure
 from kwire.conformance.metrics.reporting import write_report
 from kwire.conformance.metrics.subjects import apache, kwire
@@ -19,12 +19,12 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--report", type=Path, help="a file for the table of all values")
     given = parser.parse_args()
-    rows = [row for row in COMPARED if given.brokers == 1 or row.metric not in ONE_BROKER_ONLY]
+    rows = rows_for(given.brokers)
     with tempfile.TemporaryDirectory(prefix="kwire-metrics-") as folder:
         with kwire(Path(folder, "kwire"), given.brokers) as subject:
-            measured = measure(subject)
+            measured = measure(subject, rows)
         with apache(Path(folder, "apache"), given.brokers) as oracle:
-            reference = measure(oracle)
+            reference = measure(oracle, rows)
     verdicts = list(compare(measured, reference, rows))
     if given.report:
         write_report(given.report, verdicts, given.brokers)

@@ -186,6 +186,7 @@ COMPARED: Final = (
 
 ONE_BROKER_ONLY: Final = frozenset(
     {
+        "kafka_server_brokertopicmetrics_totalfetchrequests_total",
         "kafka_server_socket_server_metrics_connection_count",
         "kafka_server_socket_server_metrics_connection_creation_total",
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
@@ -194,3 +195,8 @@ ONE_BROKER_ONLY: Final = frozenset(
     }
 )
 """Metrics that followers and brokers change too, so that they are compared for one broker alone."""
+
+
+def rows_for(brokers: int) -> list[Compared]:
+    """Return the comparisons for clusters of this many brokers."""
+    return [row for row in COMPARED if brokers == 1 or row.metric not in ONE_BROKER_ONLY]

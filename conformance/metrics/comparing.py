@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,8 @@ SETTLED_SCRAPES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The scrapes of a cluster before and after the load."""
+class ScrapedLoad:
+    """The scrapes of a cluster from before and after the load."""
 
     before: Scrape
     after: Scrape
@@ -53,21 +53,24 @@ class Verdict:
     problem: str = ""
 
 
-def measure(subject: Subject) -> Measured:
-    """Send the load to a cluster, and return its scrapes; connections are closed after them."""
+def measure(subject: Subject, rows: Sequence[Compared] = COMPARED) -> ScrapedLoad:
+    """Send the load to a cluster, and return its scrapes; connections are closed after them.
+
+    The metrics of `rows` have their final values.
+    """
     sender = Load(subject.bootstrap)
     try:
         sender.prepare()
-        before = settled(subject.urls)
+        before = settled(subject.urls, rows)
         for step in (*load.STEPS, *coordinated.STEPS):
             step(sender)
         time.sleep(subject.renewal_s)
-        return Measured(before, settled(subject.urls))
+        return ScrapedLoad(before, settled(subject.urls, rows))
     finally:
         sender.finish()
 
 
-def settled(urls: Iterable[str]) -> Scrape:
+def settled(urls: Iterable[str], rows: Sequence[Compared]) -> Scrape:
     """Scrape until the compared values stay the same: brokers count some things after a reply.
 
     Raises TimeoutError if they go on changing.
@@ -77,9 +80,7 @@ def settled(urls: Iterable[str]) -> Scrape:
     seen: list[dict[str, dict[tuple[str, ...], float]]] = []
     while True:
         scrape = read(endpoints)
-        seen.append(
-            {each.metric: scrape.sums(each.metric, each.by, each.keep) for each in COMPARED}
-        )
+        seen.append({each.metric: scrape.sums(each.metric, each.by, each.keep) for each in rows})
         if len(seen) >= SETTLED_SCRAPES and all(
             values == seen[-1] for values in seen[-SETTLED_SCRAPES:]
         ):
@@ -91,7 +92,7 @@ def settled(urls: Iterable[str]) -> Scrape:
 
 
 def compare(
-    subject: Measured, oracle: Measured, rows: Iterable[Compared] = COMPARED
+    subject: ScrapedLoad, oracle: ScrapedLoad, rows: Iterable[Compared] = COMPARED
 ) -> Iterator[Verdict]:
     """Yield a verdict for each series of each compared metric that either side has."""
     for row in rows:

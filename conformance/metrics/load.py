@@ -33,6 +33,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -64,7 +65,11 @@ RECORDS: Final = 20
 GROUP_RESOURCE: Final = 32
 GREEDY: Final = "greedy"
 """The client id that is throttled."""
-QUOTA_BYTES_PER_S: Final = 500.0
+RECORDS_OF_GREEDY: Final = 100
+QUOTA_BYTES_PER_S: Final = 1900.0
+"""Of the client that produces some 20 kB at once, which a broker counts as 2,080 bytes in each of
+ten seconds; so it is throttled for about a second."""
+TRANSACTION_MS: Final = 600_000
 SESSION_MS: Final = "600000"
 """Members send no more heartbeats after the load, and stay members until the comparison."""
 SETTINGS: Final = {
@@ -159,9 +164,13 @@ class Load:
             self.topic(suffix)
 
     def _producer(self, suffix: str) -> CaseProducer:
-        """Return a producer whose coordinator has answered it."""
+        """Return a producer whose transactions may be open until the comparison has ended."""
         coordinator = self.coordinator(self.first.name(suffix), TRANSACTION)
-        return create_producer(coordinator, suffix)
+        name = create_producer(coordinator, suffix).transactional_id
+        reply = coordinator.ask(InitProducerIdRequest(name, TRANSACTION_MS))
+        if reply.error_code:
+            raise NotReady(f"producer {name}: {ErrorCode(reply.error_code).name}")
+        return CaseProducer(name, reply.producer_id, reply.producer_epoch)
 
     def _prepare_share_group(self) -> None:
         """Let the share group's partitions begin, which takes a broker some time."""
@@ -289,7 +298,7 @@ def produce_above_the_quota(load: Load) -> None:
     """Produce as the client with a quota; brokers answer at once, and then wait with its next."""
     stage = load.leader(0)
     version = stage.broker.served[ApiKey.PRODUCE][1]
-    request = produce(load.plain, batch(stage, *[VALUE] * RECORDS))
+    request = produce(load.plain, batch(stage, *[VALUE] * RECORDS_OF_GREEDY))
     stage.send_bytes(
         request.encode(version),
         version,

@@ -14,7 +14,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.conformance.metrics import coordinated, load
 from kwire.conformance.metrics.agent import RULES
 from kwire.conformance.metrics.compared import COMPARED, Compared, Measure
-from kwire.conformance.metrics.comparing import Measured, Verdict, compare
+from kwire.conformance.metrics.comparing import ScrapedLoad, Verdict, compare
 from kwire.conformance.metrics.dashboard import selectors
 from kwire.conformance.metrics.load import PARTITIONS, PREFIX, SETTINGS, Load
 from kwire.conformance.metrics.reporting import write_report
@@ -79,22 +79,22 @@ def test_selectors_of_a_query_have_metrics_and_conditions() -> None:
 
 def test_values_within_two_per_cent_agree() -> None:
     before = with_values(0, 1)
-    subject = Measured(before, with_values(100, 1000))
-    oracle = Measured(before, with_values(101, 1019))
+    subject = ScrapedLoad(before, with_values(100, 1000))
+    oracle = ScrapedLoad(before, with_values(101, 1019))
     assert [verdict.problem for verdict in compare(subject, oracle, [BY_API, SIZE])] == ["", ""]
 
 
 def test_values_further_apart_differ_and_growth_counts_only_the_load() -> None:
-    subject = Measured(with_values(50, 1), with_values(150, 1000))
-    oracle = Measured(with_values(0, 1), with_values(103, 900))
+    subject = ScrapedLoad(with_values(50, 1), with_values(150, 1000))
+    oracle = ScrapedLoad(with_values(0, 1), with_values(103, 900))
     requests, size = compare(subject, oracle, [BY_API, SIZE])
     assert (requests.subject, requests.oracle, requests.problem) == (100, 103, "2.9 % apart")
     assert (size.labels, size.problem) == ("", "10.0 % apart")
 
 
 def test_series_that_one_side_lacks_counts_as_zero_and_a_missing_metric_differs() -> None:
-    more = Measured(Scrape([""]), Scrape([TEXT]))
-    less = Measured(Scrape([""]), Scrape(['requests_total{api="Fetch"} 10\n']))
+    more = ScrapedLoad(Scrape([""]), Scrape([TEXT]))
+    less = ScrapedLoad(Scrape([""]), Scrape(['requests_total{api="Fetch"} 10\n']))
     verdicts = list(compare(less, more, [BY_API, SIZE]))
     assert verdicts[1] == Verdict("requests_total", "api=Produce", 0, 5, "100.0 % apart")
     assert verdicts[2].problem == "kwire lacks it"
