@@ -1,4 +1,4 @@
-"""What all tests share: brokers, async tests on trio, script files, seeds, and what needs Java."""
+"""What all tests share: brokers, async tests on trio, script files, seeds, and what is missing."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from kwire import pipeline
 from kwire.conformance import java
 from kwire.pipeline.session import AVRO
 from kwire.testing import BrokerProcess
+from tests.console.browser import chromium
 from tests.ordering import ByPiece, drawn
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     seed, order = config.option.seed, config.option.order
     seeds = f"seed: {seed}, order: {order} (again: --seed={seed} --order={order})"
-    return [line for line in (seeds, java_lacks()) if line]
+    return [line for line in (seeds, java_lacks(), browser_lacks()) if line]
 
 
 def java_lacks() -> str | None:
@@ -81,7 +82,13 @@ def java_lacks() -> str | None:
     return missing and f"Apache Kafka's tools and Spark are NOT TESTED: {missing}"
 
 
-HEAVY = ("java", "spark", "slow", "long")
+def browser_lacks() -> str | None:
+    """What is skipped and why, loudly; None where a browser is here."""
+    missing = chromium.why_missing()
+    return missing and f"The console's pages are NOT TESTED in a browser: {missing}"
+
+
+HEAVY = ("java", "spark", "browser", "slow", "long")
 """Marks of tests that make their file a long one."""
 
 
@@ -103,7 +110,8 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(trylast=True)  # other plugins mark what needs Java
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     order_files(config, items)
-    skip_what_needs_java(items)
+    skip_marked(items, java_lacks(), "java", "spark")
+    skip_marked(items, browser_lacks(), "browser")
 
 
 def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -128,18 +136,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> ByPiece | None:
     return ByPiece(config) if config.option.dist == "loadfile" else None
 
 
-def skip_what_needs_java(items: list[pytest.Item]) -> None:
-    reason = java_lacks()
+def skip_marked(items: list[pytest.Item], reason: str | None, *marks: str) -> None:
+    """Skip the tests with one of these marks, if there is a reason."""
     if reason is None:
         return
     for item in items:
-        if item.get_closest_marker("java") or item.get_closest_marker("spark"):
+        if any(item.get_closest_marker(mark) for mark in marks):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if reason := java_lacks():
-        terminalreporter.write_line(reason, red=True, bold=True)
+    for reason in (java_lacks(), browser_lacks()):
+        if reason:
+            terminalreporter.write_line(reason, red=True, bold=True)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,7 +8,8 @@ only.
 Files whose tests use a Spark session are two pieces of work, each as a whole for one worker: a
 session that starts, and Java code that is compiled, once a worker cost as much as a tenth of the
 run, and with one session alone its worker was the last to end by minutes.  They are the longest
-pieces, so they come first, the files of each in the order that was drawn.
+pieces, so they come first, the files of each in the order that was drawn.  The same holds for the
+files that share a cluster, a console and a browser.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ SESSIONS = {
         "tests/pipeline/test_following.py",
         "tests/pipeline/test_secured.py",
     ),
+    "the lively cluster and its console": (
+        "tests/console/browser/",
+        "tests/console/test_questions.py",
+        "tests/console/test_random_requests.py",
+        "tests/console/test_who_may_ask.py",
+    ),
 }
-"""Pieces and their files, or folders of them: both take about as long."""
+"""Pieces and their files, or folders of them."""
 
 LAST_PART = 3
 """Of so many parts the last has short files only; they take some seconds each."""

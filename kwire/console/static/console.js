@@ -71,4 +71,7 @@ for (const form of document.querySelectorAll("form[data-confirm]")) {
   });
 }
 document.addEventListener("keydown", onKey);
+// On a phone the menu is a row that scrolls: begin where the page's own entry is.
+const own = document.querySelector(".menu [aria-current]");
+own?.scrollIntoView({ block: "nearest", inline: "center" });
 prepareCopies();

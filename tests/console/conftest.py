@@ -1,0 +1,91 @@
+"""A lively cluster, a console that shows it, and pages of a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.testing import Kafka
+from tests.console.browser.chromium import Watch, launched, watched_page, why_missing
+from tests.console.consoles import ConsoleProcess
+from tests.console.lively import SETTINGS, lively
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ConsoleFactory = Callable[..., ConsoleProcess]
+
+
+def control_of(kafka: Kafka) -> str:
+    """The option of a console that shows the broker's control, too."""
+    return f"--control=http://127.0.0.1:{kafka.control_port}"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Kafka]:
+    """One broker with something of everything.  Tests only add what they alone use."""
+    with Kafka(SETTINGS) as kafka, lively(kafka.bootstrap):
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def console(cluster: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    """A console of the lively cluster."""
+    log_path = tmp_path_factory.mktemp("console") / "console.log"
+    process = ConsoleProcess(cluster.bootstrap, log_path, control_of(cluster))
+    process.start()
+    yield process
+    process.finish()
+
+
+@pytest.fixture
+def console_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleFactory]:
+    """Start consoles of the test's own: `console_factory(bootstrap, "--host=0.0.0.0")`."""
+    processes: list[ConsoleProcess] = []
+
+    def start(bootstrap: str, *options: str) -> ConsoleProcess:
+        log_path = tmp_path_factory.mktemp("console") / "console.log"
+        process = ConsoleProcess(bootstrap, log_path, *options)
+        process.start()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.finish()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser.  It ends with the file's tests, since its asyncio loop would disturb others."""
+    missing = why_missing()
+    if missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def watched(browser: Browser, console: ConsoleProcess) -> Iterator[tuple[Page, Watch]]:
+    """A page of the lively cluster's console, and its watch."""
+    with watched_page(browser, console.origin) as (page, watch):
+        yield page, watch
+    console.check_log()
+
+
+@pytest.fixture
+def page(watched: tuple[Page, Watch]) -> Page:
+    """A page of the lively cluster's console.
+
+    The test fails if the browser's console has an error, a script throws, the content security
+    policy is violated, or anything is requested of another origin.
+    """
+    return watched[0]
+
+
+@pytest.fixture
+def watch(watched: tuple[Page, Watch]) -> Watch:
+    """What watches the test's page."""
+    return watched[1]
