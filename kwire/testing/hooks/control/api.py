@@ -10,11 +10,11 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from kwire.server.http.messages import HttpError, HttpReply, HttpRequest, check_local
 from kwire.testing.hooks.control.clock import TooFar
 from kwire.testing.hooks.control.openapi import document
 from kwire.testing.hooks.faults.rules import BadRule, read_filter, read_rule
@@ -30,50 +30,10 @@ log = logging.getLogger("kwire.control")
 
 _KINDS: Final = {str: "text", int: "a number", bool: "true or false"}
 
-LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-"""Host names that a local client uses.  A web page whose name resolves to this machine (DNS
-rebinding) makes the browser send another name, and is refused."""
-
-
 PORT_MAX: Final = 65_535
 
 
-class HttpReply(NamedTuple):
-    """An HTTP response; a `body` of None means that it has no body."""
-
-    status: int
-    body: Any = None
-
-
 HttpAnswer = HttpReply | Awaitable[HttpReply]
-
-
-class HttpError(Exception):
-    """The request fails with an HTTP status; the message becomes the field `error`."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-class HttpRequest(NamedTuple):
-    """An HTTP request, with the parts that the handlers use."""
-
-    method: str
-    target: str
-    host: str
-    content_type: str
-    body: bytes
-
-    @property
-    def path(self) -> str:
-        return urlsplit(self.target).path.rstrip("/") or "/"
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The query parameters; the last value counts if a parameter is repeated."""
-        parameters = parse_qs(urlsplit(self.target).query, keep_blank_values=True)
-        return {name: values[-1] for name, values in parameters.items()}
 
 
 async def answer(control: Control, request: HttpRequest) -> HttpReply:
@@ -82,16 +42,14 @@ async def answer(control: Control, request: HttpRequest) -> HttpReply:
         reply = _route(control, request)
         return await reply if isinstance(reply, Awaitable) else reply
     except HttpError as refused:
-        return HttpReply(refused.status, {"error": str(refused)})
+        return refused.reply()
     except SnapshotError as problem:
         return HttpReply(400, {"error": str(problem)})
 
 
 def _route(control: Control, asked: HttpRequest) -> HttpAnswer:
     """Call the handler of a request.  Raises HttpError, SnapshotError."""
-    name = asked.host.rpartition(":")[0] if asked.host.count(":") == 1 else asked.host
-    if name not in LOCAL_NAMES and not asked.host.startswith("[::1]"):
-        raise HttpError(403, f"the Host header must name localhost, not {asked.host or 'nothing'}")
+    check_local(asked.host)
     if asked.path.startswith("/snapshots/"):
         return _one_snapshot(control, asked, *asked.path.split("/")[2:])
     path, _, number = asked.path.rpartition("/")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import trio
 
+from kwire.server.http.messages import HttpReply, HttpRequest
 from kwire.testing import ControlError, Kafka
-from kwire.testing.hooks.control.api import HttpReply, HttpRequest, answer
+from kwire.testing.hooks.control.api import answer
 from kwire.testing.hooks.control.openapi import document
 from kwire.testing.hooks.control.service import Control
 from kwire.testing.hooks.faults.rules import FIELDS
