@@ -98,6 +98,8 @@ class Log:
     """The offset up to which the log is compacted (`cleaner-offset-checkpoint`), or None."""
     upkeep: dict[Log, None] = field(default_factory=dict, init=False)
     """The logs that changed since the last upkeep (`LogDirs.changed`); this log adds itself."""
+    recompressed_records: int = field(default=0, init=False)
+    """The records of appended batches that were compressed again, since the log was opened."""
     cancel_swap: Callable[[], None] | None = field(default=None, init=False)
     """Set while the cleaner replaces segments; called before other segments are removed."""
     _plain: PlainBatches = field(init=False)
@@ -178,7 +180,9 @@ class Log:
         elif origin is Origin.COORDINATOR and self._plain.holds_own(size, header.attributes):
             log_append_time_ms = -1  # this broker built the batch: not even its CRC is checked
         else:
-            batches, header = self._validate(batches, origin, now_ms)
+            batches, header = validated = self._validate(batches, origin, now_ms)
+            if validated.data.obj is not memoryview(given).obj:
+                self.recompressed_records += header.records_count
             log_append_time_ms = now_ms if self.config.log_append_time else -1
         entry = marker = None
         try:

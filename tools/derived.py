@@ -30,6 +30,7 @@ from kwire.settings.definition import Definition, Settings
 from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.documentation import sentence_of
 from kwire.settings.effects import NO_MEANING, NOT_SERVED
+from kwire.settings.metrics import MetricsSettings
 from kwire.settings.resources import ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.zookeeper import ZooKeeperSettings
@@ -196,6 +197,7 @@ _RESOURCES: Final[dict[str, tuple[type[Settings], ConfigResourceType | None]]] =
     "Groups": (GroupResourceSettings, ConfigResourceType.GROUP),
     "Client metrics": (ClientMetricsSettings, ConfigResourceType.CLIENT_METRICS),
     "Members of a cluster on ZooKeeper": (ZooKeeperSettings, None),
+    "Metrics": (MetricsSettings, None),
 }
 
 

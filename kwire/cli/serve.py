@@ -21,7 +21,7 @@ from kwire.cli.hosting.console import CONSOLE_PORT
 from kwire.cli.hosting.folders import one_if_cluster
 from kwire.cli.repeats import CollapsingHandler, PlainFormatter
 from kwire.cli.text.output import say
-from kwire.cli.values import settings_option
+from kwire.cli.values import metrics_address, settings_option
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
@@ -125,6 +125,11 @@ log = logging.getLogger("kwire.serve")
     "See kwire console.",
 )  # fmt: skip
 @click.option(
+    "--metrics", type=metrics_address, metavar="[HOST:]PORT",
+    help="Serve metrics for Prometheus and health checks over HTTP, on 127.0.0.1 without HOST. "
+    "With --brokers, each further broker uses the next port.",
+)  # fmt: skip
+@click.option(
     "--apply", "declared", metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Apply the declaration in FILE, as `kwire apply` does, before the broker is ready "
@@ -149,6 +154,7 @@ def command(
     secure: bool,
     control: int | None,
     console: int | None,
+    metrics: dict[str, str] | None,
     declared: Path | None,
     max_versions: tuple[str, ...],
     exit_on_eof: bool,
@@ -179,13 +185,12 @@ def command(
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
     _check_system()
+    given = _with_metrics(dict(settings), metrics)
     if not (brokers or properties or declared or container or renewable):
-        brokers = one_if_cluster(dict(settings), data or DATA_DIR)
+        brokers = one_if_cluster(given, data or DATA_DIR)
     if brokers is not None:
         _check_several(brokers, declared, control)
-    if max_versions and control is None:
-        raise click.UsageError("--max-version needs --control")
-    versions = _versions(max_versions), max_versions
+    versions = _versions(max_versions, control), max_versions
     shown = _console(console)
     hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions, console=shown)
     for option, is_given in (("--secure", secure), ("--brokers", brokers is not None)):
@@ -195,17 +200,17 @@ def command(
         from kwire.cli.hosting.several import serve_several
 
         start_logging(log_level)
-        serve_several(brokers, dict(settings), data, port, hosting, owns, secure=secure)
+        serve_several(brokers, given, data, port, hosting, owns, secure=secure)
         return
     if renewable:
-        serve_anew(dict(settings), data, port, log_level, hosting, owns)
+        serve_anew(given, data, port, log_level, hosting, owns)
         return
     try:
         if secure:
             start_logging(log_level)
-            serve_secured(dict(settings), data, port, hosting)
+            serve_secured(given, data, port, hosting)
             return
-        serve(properties, dict(settings), data, port, log_level, container, hosting)
+        serve(properties, given, data, port, log_level, container, hosting)
     except KeyboardInterrupt as error:  # The broker does not handle signals yet.
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
@@ -227,6 +232,14 @@ def serve_anew(
     run_it = partial(run_forked, hosting._replace(is_fleeting=owns is not None))
     is_controlled = hosting.control is not None
     serve_renewable(wanted, run_it, owns, is_controlled=is_controlled, developed=developed)
+
+
+def _with_metrics(settings: dict[str, str], metrics: dict[str, str] | None) -> dict[str, str]:
+    """`settings` with those of --metrics.  Raises UsageError if one is set twice."""
+    for name in metrics or {}:
+        if name in settings:
+            raise click.UsageError(f"give --metrics or --set {name}, not both")
+    return {**settings, **(metrics or {})}
 
 
 def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
@@ -494,10 +507,15 @@ def controlled(hosting: Hosting) -> Control | None:
     return Control(hosting.control, *versions, ahead_ms=hosting.ahead_ms)
 
 
-def _versions(texts: tuple[str, ...]) -> dict[int, int] | None:
-    """The highest version by API key, from the texts of --max-version; None without any."""
+def _versions(texts: tuple[str, ...], control: int | None) -> dict[int, int] | None:
+    """The highest version by API key, from the texts of --max-version; None without any.
+
+    `control` is the port of --control.  Raises UsageError without it, or for an invalid text.
+    """
     if not texts:
         return None
+    if control is None:
+        raise click.UsageError("--max-version needs --control")
     from kwire.testing.hooks.control.versions import read_max_versions
     from kwire.testing.hooks.faults.rules import BadRule
 

@@ -22,6 +22,7 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 TIMESTAMP_MS_MAX = INT64_MAX
 """The largest timestamp of ListOffsets, an int64.  Negative ones have special meanings there."""
 SHOWN_MAX = 60
+PORT_MAX = 65_535
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 
@@ -43,6 +44,17 @@ def settings_option(
     return renamed_option(
         *names, old=old, type=setting, metavar="NAME=VALUE", multiple=True, help=help
     )
+
+
+def metrics_address(text: str) -> dict[str, str]:
+    """The settings of the metrics endpoint for `[HOST:]PORT`; an IPv6 address is in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > PORT_MAX or (colon and not host):
+        raise click.BadParameter(f"{text!r} is not [HOST:]PORT")
+    settings = {"metrics.port": port}
+    if host:
+        settings["metrics.host"] = host.removeprefix("[").removesuffix("]")
+    return settings
 
 
 def named_principal(text: str) -> str:

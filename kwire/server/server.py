@@ -18,15 +18,16 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.broker.broker import Broker
-from kwire.server.network.listener import ConnectionServer, backlog_of, open_listening_socket
+from kwire.server.measuring import measuring
+from kwire.server.network.listener import backlog_of, open_listening_socket
 from kwire.server.startup import check_not_lost, open_broker
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from kwire.cluster.metadata.image import Endpoint
     from kwire.log.directory.files import Files
+    from kwire.server.measuring import Unmeasured
+    from kwire.server.network.listener import ConnectionServer
     from kwire.settings import BrokerConfig
     from kwire.testing.hooks.control.service import Control
 
@@ -221,13 +224,16 @@ async def serve(
         kind = Broker if control is None else control.clock.broker_class()
         if control is not None:
             files = control.disk(files)
+        metrics = measuring(config)
+        kind, files = metrics.broker_class(kind), metrics.files(files)
         async with (
             trio.open_nursery() as background,
+            _shown(metrics, config, background) as config,
             open_broker(config, background, metadata, kind, files) as broker,
         ):
             if prepare is not None:
                 await prepare(broker)
-            server = ConnectionServer(broker, control)
+            server = metrics.connections(broker, control, background)
             await _begin(server, background)
             if turn is not None:
                 await turn()
@@ -244,15 +250,25 @@ async def serve(
             async with trio.open_nursery() as nursery:
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
+                metrics.serving()
                 task_status.started(broker)
                 nursery.start_soon(_stop_when_storage_is_lost, broker, stop)
                 await stop.wait()
+                metrics.stopping()
                 await broker.membership.leave()
                 sockets.close()
                 await server.drain()
                 nursery.cancel_scope.cancel()
             background.cancel_scope.cancel()
     check_not_lost(broker)
+
+
+@asynccontextmanager
+async def _shown(
+    metrics: Unmeasured, config: BrokerConfig, nursery: trio.Nursery
+) -> AsyncIterator[BrokerConfig]:
+    """Serve the metrics, if any, in `nursery`; gives the settings with the endpoint's port."""
+    yield await metrics.begin(config, nursery)
 
 
 async def _begin(server: ConnectionServer, background: trio.Nursery) -> None:
@@ -278,7 +294,9 @@ async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
 
 
 def _draws_ports(config: BrokerConfig) -> bool:
-    return any(endpoint.port == 0 for endpoint in config.listeners)
+    """Whether a port has to be bound before the broker opens: the metrics' port always is."""
+    has_metrics = config.metrics.metrics_port is not None
+    return has_metrics or any(endpoint.port == 0 for endpoint in config.listeners)
 
 
 def _bind_all(config: BrokerConfig, sockets: ExitStack) -> tuple[BrokerConfig, list[socket.socket]]:

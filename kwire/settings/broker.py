@@ -24,6 +24,7 @@ from kwire.settings.listeners import (
     require_distinct_ports,
     security_protocols,
 )
+from kwire.settings.metrics import PORT, MetricsSettings
 from kwire.settings.rules import check_together
 from kwire.settings.zookeeper import CONNECT, ZooKeeperSettings
 
@@ -57,13 +58,15 @@ class BrokerConfig(
     those that `plugins.py` knows.  `with_dynamic` makes another BrokerConfig that also has the
     configs set by IncrementalAlterConfigs.  So read the broker's current BrokerConfig whenever you
     need a value, and do not keep it.  `listeners` are the endpoints to bind, without those of a
-    KRaft controller.  `advertised_listeners` are the endpoints that clients connect to.  `notes`
-    say which given settings are ignored or mean something else here.
+    KRaft controller.  `advertised_listeners` are the endpoints that clients connect to.  `metrics`
+    is the address of the metrics endpoint.  `notes` say which given settings are ignored or mean
+    something else here.
     """
 
     explicit: Mapping[str, str]
     dynamic: Mapping[str, str]
     notes: tuple[str, ...]
+    metrics: MetricsSettings
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class BrokerConfig(
         values["notes"] = (*notes, *self._resolve_listeners(known))
         if values["log_dirs"] is None:
             values["log_dirs"] = values["log_dir"]
+        values["metrics"] = MetricsSettings(explicit)
         check_together(self)
 
     def with_dynamic(
@@ -115,6 +119,15 @@ class BrokerConfig(
                 endpoint if endpoint.port else replace(endpoint, port=ports[endpoint.listener])
                 for endpoint in endpoints
             )
+        return bound
+
+    def with_metrics_port(self, port: int) -> BrokerConfig:
+        """This configuration with the port that the metrics endpoint got instead of port 0."""
+        bound = BrokerConfig.__new__(BrokerConfig)
+        values: dict[str, object] = bound.__dict__
+        values.update(self.__dict__)
+        values["explicit"] = {**self.explicit, PORT: str(port)}
+        values["metrics"] = MetricsSettings(bound.explicit)
         return bound
 
     def without_effect(self) -> list[str]:
@@ -232,7 +245,11 @@ def definition_of(name: str) -> Definition | None:
 
     `listener.name.<listener>.[<SASL mechanism>.]<setting>` sets it for one listener (KIP-103).
     """
-    definition = BrokerConfig.DEFINITIONS.get(name) or ZooKeeperSettings.DEFINITIONS.get(name)
+    definition = (
+        BrokerConfig.DEFINITIONS.get(name)
+        or ZooKeeperSettings.DEFINITIONS.get(name)
+        or MetricsSettings.DEFINITIONS.get(name)
+    )
     if definition is not None or not name.startswith("listener.name."):
         return definition
     # behind listener.name.<listener>

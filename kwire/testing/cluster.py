@@ -175,7 +175,7 @@ class ClusterProcess(BrokerProcesses):
                 own["broker.rack"] = racks[number]
             self.brokers[broker_id] = BrokerProcess(
                 Path(directory, f"broker-{broker_id}"),
-                {**replicated(count), **own, **(settings or {})},
+                {**replicated(count), **own, **settings_of_one(settings or {}, number)},
                 port=port,
                 host=hosts[number] if hosts else HERE,
             )
@@ -235,6 +235,17 @@ class ClusterProcess(BrokerProcesses):
     def _cuttable(self) -> Wiring:
         assert self._wiring is not None, "The cluster was made without cuttable=True."
         return self._wiring
+
+
+def settings_of_one(settings: Mapping[str, str], number: int) -> dict[str, str]:
+    """The settings of all brokers for the broker after `number` others.
+
+    `metrics.port` is that of the first broker, and the others have the ports after it.
+    """
+    first = settings.get("metrics.port", "")
+    if not first.isdecimal() or not int(first):
+        return dict(settings)
+    return {**settings, "metrics.port": str(int(first) + number)}
 
 
 def replicated(count: int) -> dict[str, str]:

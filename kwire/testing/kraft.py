@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kwire.testing.cluster import BrokerProcesses, known_members, replicated
+from kwire.testing.cluster import BrokerProcesses, known_members, replicated, settings_of_one
 from kwire.testing.controllers import LISTENER
 from kwire.testing.hosting.host import HERE, Host
 from kwire.testing.hosting.ports import free_port
@@ -57,7 +57,7 @@ class KraftClusterProcess(BrokerProcesses):
                 own["broker.rack"] = racks[number]
             self.brokers[number + 1] = BrokerProcess(
                 Path(directory, f"broker-{number + 1}"),
-                {**shared, **own, **(settings or {})},
+                {**shared, **own, **settings_of_one(settings or {}, number)},
                 port=ports[number] if ports else free_port(),
                 host=hosts[number] if hosts else HERE,
                 lifelines=lifelines,

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kwire.cli.app import app
 from kwire.cli.serve import DATA_DIR, developed
 from kwire.testing import BrokerProcess, free_port
 from tests.commands.forked import run_kwire
@@ -199,3 +201,10 @@ def test_serve_imports_few_modules_at_its_start() -> None:
     kraft = [name for name in loaded if name.startswith("kwire.cluster.stores.kraft")]
     assert not kraft, "only a broker with KRaft controllers follows their log"
     assert not loaded & {"email", "argparse", "crc32c"}, "nothing of a library but its checksum"
+
+
+def test_metrics_option_and_setting_exclude_each_other() -> None:
+    words = ["serve", "--metrics", "9404", "--set", "metrics.port=9405"]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 2
+    assert "give --metrics or --set metrics.port, not both" in told.output

@@ -13,6 +13,7 @@ from kwire.cli.values import (
     instant,
     instant_ms,
     iso_time,
+    metrics_address,
     partitions,
     position,
     ranges,
@@ -37,6 +38,24 @@ from kwire.cli.values import (
 )
 def test_number_text_shows_all_digits(number: float, text: str) -> None:
     assert number_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("9404", {"metrics.port": "9404"}),
+        ("0.0.0.0:9404", {"metrics.port": "9404", "metrics.host": "0.0.0.0"}),
+        ("[::1]:0", {"metrics.port": "0", "metrics.host": "::1"}),
+    ],
+)
+def test_metrics_address_becomes_settings(text: str, settings: dict[str, str]) -> None:
+    assert metrics_address(text) == settings
+
+
+@pytest.mark.parametrize("text", ["", "x", ":9404", "host:", "65536", "-1", "host:x"])
+def test_invalid_metrics_address_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="PORT"):
+        metrics_address(text)
 
 
 @pytest.mark.parametrize(

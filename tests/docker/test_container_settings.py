@@ -41,6 +41,15 @@ def test_image_without_settings_listens_on_9092(tmp_path: Path) -> None:
     assert (config.node_id, config.offsets_topic_replication_factor) == (1, 1)
 
 
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_image_with_metrics_only_listens_on_9092(tmp_path: Path, by_variable: bool) -> None:
+    environ = {"KAFKA_METRICS_PORT": "9404", "KAFKA_METRICS_HOST": "0.0.0.0"}
+    overrides = {"metrics.port": "9404", "metrics.host": "0.0.0.0"}
+    config = configured(tmp_path, None, *((environ, {}) if by_variable else ({}, overrides)))
+    assert bound(config) == ["PLAINTEXT://:9092"]
+    assert (config.metrics.metrics_host, config.metrics.metrics_port) == ("0.0.0.0", 9404)
+
+
 @pytest.mark.parametrize(
     ("role", "replicas"), [("broker", 3), (" broker ", 3), ("broker,controller", 1)]
 )

@@ -14,6 +14,7 @@ from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
 from kwire.settings.documentation import sentence_of
 from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
+from kwire.settings.metrics import MetricsSettings
 from kwire.settings.resources import ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType
@@ -74,7 +75,9 @@ def test_synonyms_are_names_of_declared_settings() -> None:
     assert GROUP_SYNONYMS.keys() == GroupResourceSettings.DEFINITIONS.keys()
 
 
-@pytest.mark.parametrize("settings", [*DECLARED.values(), ClientMetricsSettings, ZooKeeperSettings])
+@pytest.mark.parametrize(
+    "settings", [*DECLARED.values(), ClientMetricsSettings, ZooKeeperSettings, MetricsSettings]
+)
 def test_each_sentence_is_one_line_with_a_full_stop(settings: type[Settings]) -> None:
     for definition in settings.DEFINITIONS.values():
         doc = definition.doc

@@ -15,7 +15,7 @@ import click
 
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.text.output import counted, say
-from kwire.cli.values import settings_option
+from kwire.cli.values import metrics_address, settings_option
 
 if TYPE_CHECKING:
     from kwire.testing import ClusterProcess, ZooKeeperProcess
@@ -78,6 +78,11 @@ class Stopped(Exception):
     "--data", metavar="FOLDER", default=DATA_DIR, show_default=True,
     help="Store all data in FOLDER; a later start with it continues the cluster.",
 )  # fmt: skip
+@click.option(
+    "--metrics", type=metrics_address, metavar="[HOST:]PORT",
+    help="Serve the metrics of the first broker at PORT, and those of each further broker at the "
+    "next port.",
+)  # fmt: skip
 @settings_option(
     "-s", "--set", "settings", help="Set a setting of all brokers; may be given several times."
 )
@@ -91,6 +96,7 @@ def command(
     controllers: int | None,
     kafka_jars: str | None,
     data: str,
+    metrics: dict[str, str] | None,
     settings: tuple[tuple[str, str], ...],
 ) -> None:
     """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
@@ -121,7 +127,7 @@ def command(
         raise click.UsageError("--kraft starts a cluster without ZooKeeper: leave one of them out")
     if controllers is not None and not kraft:
         raise click.UsageError("--controllers is of a cluster with --kraft")
-    folder, plan = Path(data), Plan(count, racks, port, dict(settings))
+    folder, plan = Path(data), Plan(count, racks, port, {**dict(settings), **(metrics or {})})
     try:
         with Signals() as signals, _own(folder, kraft=kraft), ExitStack() as stack:
             if kraft:

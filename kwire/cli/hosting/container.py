@@ -24,7 +24,7 @@ UNCONFIGURED = {
     "listeners": "PLAINTEXT://:9092",
     "advertised.listeners": "PLAINTEXT://localhost:9092",
 }
-"""The settings of Apache Kafka's image if none are given."""
+"""The settings of Apache Kafka's image if none are given; those of the metrics do not count."""
 
 ALONE = {
     "node.id": "1",
@@ -42,12 +42,14 @@ def container_settings(
 ) -> tuple[Path | None, dict[str, str], dict[str, str]]:
     """(file, overrides, environment) to load the configuration from."""
     from kwire.settings.environment import settings_from
+    from kwire.settings.metrics import HOST, PORT
     from kwire.settings.properties import read_properties
 
     environment = with_listeners(environ)
     file = read_properties(mounted) if mounted.is_file() else {}
     given = {**file, **settings_from(environment), **overrides}
-    defaults = {} if given else dict(UNCONFIGURED)
+    is_configured = any(name not in (PORT, HOST) for name in given)
+    defaults = {} if is_configured else dict(UNCONFIGURED)
     if not _is_member(given):
         defaults |= {name: value for name, value in ALONE.items() if name not in given}
         if "broker.id" in given:

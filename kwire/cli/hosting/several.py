@@ -59,6 +59,8 @@ OF_EVERY_MEMBER: Final = (
 """Modules that a single broker imports when it needs them, and that every member needs."""
 OF_CONTROL: Final = ("kwire.testing.hooks.control.server", "kwire.server.network.controlled")
 """Further modules that brokers with --control need."""
+OF_METRICS: Final = ("kwire.server.metrics.service", "kwire.server.network.measured_listener")
+"""Further modules that brokers with --metrics need."""
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
@@ -81,6 +83,8 @@ def settings_of(
     copies = str(min(3, count))
     port = first_port + number - 1 if first_port else 0
     data = Path(common.get("log.dirs", DATA_DIR))
+    if (first := common.get("metrics.port", "")).isdecimal() and int(first):
+        common["metrics.port"] = str(int(first) + number - 1)
     return {
         "group.initial.rebalance.delay.ms": DEVELOPMENT["group.initial.rebalance.delay.ms"],
         "default.replication.factor": copies,
@@ -258,7 +262,14 @@ class ClusterProcesses:
         If `is_fleeting` and standard input has ended, nobody needs the data, and all processes are
         killed.
         """
-        _import_all(OF_CONTROL if self._hosting.control is not None else ())
+        configs = self._configs.values()
+        has_metrics = any(config.metrics.metrics_port is not None for config in configs)
+        _import_all(
+            (
+                *(OF_CONTROL if self._hosting.control is not None else ()),
+                *(OF_METRICS if has_metrics else ()),
+            )
+        )
         from kwire.cluster.stores.shared.server import listen
 
         self._listening = listen(self._metadata)

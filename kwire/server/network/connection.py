@@ -39,6 +39,7 @@ from kwire.server.network.timely import LOOKED_AT_BYTES, has_timely_request
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.server.network.memory import MemoryPool
+    from kwire.server.network.outbox import ColdPiece
     from kwire.server.network.readiness import ReadySockets, WaitingSockets
     from kwire.server.network.transport import Transport
 
@@ -303,8 +304,12 @@ class Connection:
                 await trio.lowlevel.wait_writable(self._transport)
             else:  # a read from disk would block the loop, so a thread does it
                 cold, outbox.cold = outbox.cold, None
-                await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
+                await self._read_in(cold)
             self.activity += 1
+
+    async def _read_in(self, cold: ColdPiece) -> None:
+        """Let a thread read a piece of a file into memory."""
+        await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
 
     # -- for kwire.server.network.authentication, before the first request and on renewal
 

@@ -190,12 +190,14 @@ class ConnectionServer:
         limit = limits.limit_reached(host)
         if limit is not None:
             log.info("refusing %s: it has its %d connections (max.connections.per.ip)", host, limit)
+            self._refused(listener)
             client.close()
             return
         quotas = self._broker.configs.quotas
         throttle_ms = 0 if quotas is None else quotas.addresses.throttle_ms(host)
         if throttle_ms:
             log.info("%s has too many new connections (connection_creation_rate)", host)
+            self._refused(listener)
             nursery.start_soon(_close_later, client, throttle_ms)
             return
         self._prepare(client)
@@ -212,6 +214,9 @@ class ConnectionServer:
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
+
+    def _refused(self, listener: str) -> None:
+        """Does nothing; called for each connection that a limit refuses."""
 
     def own_client(self, nursery: trio.Nursery) -> socket.socket:
         """Return the client's end of a connection with all rights, which belongs to no listener."""

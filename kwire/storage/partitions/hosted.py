@@ -36,6 +36,7 @@ class HostedPartitions:
     on_leadership_change   called when this broker begins to lead a partition, leads it in a new
                            epoch, or stops leading it; coordinators load and resign by it
     on_moved               called when a partition's log is in another log directory
+    make_partition         makes a partition, as the class Partition does; metrics replace it
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class HostedPartitions:
         self.absent: set[PartitionKey] = set()
         self.on_leadership_change: Callable[[Partition], None] = _ignore
         self.on_moved: Callable[[Partition], None] = _ignore
+        self.make_partition: Callable[..., Partition] = Partition
         self._flusher = flusher
         self._log_config = log_config
         # Checkpoints may be written before the upkeep begins, for example with a new log.
@@ -119,7 +121,7 @@ class HostedPartitions:
         high_watermark = None
         if has_followers:
             high_watermark = max(self._checkpointed(log), log.log_start_offset)
-        partition = Partition(log, self.node_id, self._flusher, high_watermark)
+        partition = self.make_partition(log, self.node_id, self._flusher, high_watermark)
         self.by_topic.setdefault(topic, {})[index] = partition
         return partition
 

@@ -308,3 +308,10 @@ def test_setting_with_a_broker_number_is_that_brokers_only() -> None:
     assert "broker.rack" not in first
     assert second["broker.rack"] == "b"
     assert not any(":" in name for name in (*first, *second))
+
+
+def test_each_broker_has_the_next_metrics_port() -> None:
+    given = {"metrics.port": "9404", "3:metrics.port": "7"}
+    ports = [settings_of(number, 3, given, 9092)["metrics.port"] for number in (1, 2, 3)]
+    assert ports == ["9404", "9405", "7"]
+    assert settings_of(2, 2, {"metrics.port": "0"}, 9092)["metrics.port"] == "0"

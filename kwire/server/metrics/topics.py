@@ -1,0 +1,129 @@
+"""Counts what Produce and Fetch do with topics, by their responses.
+
+Appends are counted by the partitions (kwire.server.metrics.partition); a response tells which
+partitions were refused, and what was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kwire.codecs.errors import ErrorCode
+from kwire.requests.handlers.fetching.fetch import TOPIC_IDS_SINCE as FETCH_BY_ID_SINCE
+from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE as PRODUCE_BY_ID_SINCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kwire.codecs.messages.fetch import FetchResponse
+    from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+    from kwire.codecs.primitives import Records
+    from kwire.server.metrics.meters import Meters
+
+    NameOf = Callable[[bytes], str | None]
+    """Returns the name of a topic by its id, or None for an unknown id."""
+
+_BUFFERS: Final = (bytes, bytearray, memoryview)
+
+_STALE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        # Refused before anything was appended or read.
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+_NO_FAILED_PRODUCE: Final = _STALE | {
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+}
+"""Errors that Apache Kafka counts as no failed produce request (appendToLocalLog)."""
+
+_NO_FAILED_FETCH: Final = _STALE | {
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+}
+"""Errors that it counts as no failed fetch request (readFromLog)."""
+
+_UNSEEN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Errors of topics that may not exist: no meter is made for the names that clients ask for."""
+
+
+def count_produce(
+    meters: Meters,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    version: int,
+    name_of: NameOf,
+) -> None:
+    """Count the partitions whose batch was refused."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            code = partition.error_code
+            if not code or code in _UNSEEN:
+                continue
+            name = topic.name if version < PRODUCE_BY_ID_SINCE else name_of(topic.topic_id)
+            if name is None:
+                continue
+            meter = meters.topic(name)
+            if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                meter.bytes_rejected += _size_of(
+                    request, topic.name, topic.topic_id, partition.index
+                )
+            meter.produce_requests += 1
+            if code not in _NO_FAILED_PRODUCE:
+                meter.failed_produce_requests += 1
+
+
+def _size_of(request: ProduceRequest, name: str, topic_id: bytes, index: int) -> int:
+    """The bytes of a partition's batch in the request."""
+    return sum(
+        _bytes_of(data.records)
+        for topic in request.topic_data
+        if topic.name == name and topic.topic_id == topic_id
+        for data in topic.partition_data
+        if data.index == index
+    )
+
+
+def _bytes_of(records: Records | None) -> int:
+    """The size of records, which may be a region of a file."""
+    if records is None:
+        return 0
+    return len(records) if isinstance(records, _BUFFERS) else records.size_bytes
+
+
+def count_fetch(
+    meters: Meters, response: FetchResponse, version: int, name_of: NameOf, *, by_follower: bool
+) -> None:
+    """Count the partitions that were fetched, and the bytes of their records."""
+    for topic in response.responses:
+        name = topic.topic if version < FETCH_BY_ID_SINCE else name_of(topic.topic_id)
+        if name is None or all(each.error_code in _UNSEEN for each in topic.partitions):
+            continue
+        meter = meters.topic(name)
+        size_bytes = 0
+        for partition in topic.partitions:
+            records, code = partition.records, partition.error_code
+            if records is not None:
+                size_bytes += _bytes_of(records)
+            if code and code not in _NO_FAILED_FETCH:
+                meter.failed_fetch_requests += 1
+        meter.fetch_requests += len(topic.partitions)
+        if by_follower:
+            meter.replication_bytes_out += size_bytes
+        else:
+            meter.bytes_out += size_bytes

@@ -1,0 +1,470 @@
+"""Connections that count and time their requests; they exist only in a broker with metrics.
+
+Each overrides a few steps of a connection and writes to kwire.server.metrics.meters.  They combine
+with TLS, and with the faults of a controlled broker.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.primitives import Frame, Message
+from kwire.requests.context import CloseConnection
+from kwire.requests.handlers.fetching.fetch import replica_id
+from kwire.server.metrics.clients import ClientKey, ClientLoad
+from kwire.server.metrics.meters import (
+    FETCH_CONSUMER,
+    FETCH_FOLLOWER,
+    SAMPLED_EVERY,
+    SLOW_NS,
+    Meters,
+    RequestMeter,
+    gaps,
+    request_name,
+)
+from kwire.server.metrics.response_errors import count_errors
+from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
+from kwire.server.metrics.slowest import SlowRequest
+from kwire.server.metrics.topics import count_fetch, count_produce
+from kwire.server.network.connection import Connection, LogIn, Outcome
+from kwire.server.network.tls_connection import TlsConnection
+
+if TYPE_CHECKING:
+    from kwire.broker.broker import Broker
+    from kwire.requests.routes import Binding, Handled
+    from kwire.requests.shortcuts.shortcut import Exchange
+    from kwire.server.metrics.meters import ListenerMeter
+    from kwire.server.network.outbox import ColdPiece
+
+_SIZE: Final = struct.Struct(">i")
+_KEY_AND_VERSION: Final = struct.Struct(">hh")
+_API_KEY_AT: Final = 1
+_FRAME_SIZE_BYTES_MIN: Final = 14
+"""As in `connection`, whose `_answer_repeated` is written here again, with counters."""
+
+_SIZE_FIELD_BYTES: Final = 4
+
+
+@dataclass(slots=True)
+class _Timed:
+    """One timed request, from its arrival until its response is sent; times of the clock in ns."""
+
+    meter: RequestMeter
+    version: int
+    weight: int
+    arrived: int
+    began: int
+    parked: int
+    """When the handler returned: with the response, or with an awaitable of it."""
+    ready: int
+    """When the response was ready."""
+    throttle_ns: int
+    request_bytes: int
+    response_bytes: int
+
+
+class MeasuredPeer(Connection):
+    """The base of all measured connections, which differ in what they are besides.
+
+    load   requests and bytes since the last `fold`, for the client and the listener
+
+    It has no `__slots__`, because two bases with slots cannot be combined.
+    """
+
+    def begin_measuring(self, meters: Meters) -> None:
+        """Count from now on; call it once, before `run`."""
+        self.meters = meters
+        self.load = ClientLoad()
+        self._listener: ListenerMeter = meters.listener(self.context.listener)
+        self._arrived = 0
+        """When the requests that are being answered were read; 0 if that is not known."""
+        self._meter: RequestMeter | None = None
+        """That of the request whose handler was called last."""
+        self._decided: tuple[int, int, int] | None = None
+        """Of a throttled response: when it was ready, its throttle time, and its bytes."""
+        self._unsent: list[_Timed] = []
+        if self._log_in is not None:
+            self._log_in = partial(_counted_login, self._log_in, self._listener)
+
+    def fold(self) -> None:
+        """Add what was counted since the last call to the meters of client and listener."""
+        self._fold_shortcuts()
+        load = self.load
+        if not load.requests:
+            return
+        self.load = ClientLoad()
+        listener, context = self._listener, self.context
+        listener.requests += load.requests
+        listener.bytes_in += load.bytes_in
+        listener.bytes_out += load.bytes_out
+        key = ClientKey(context.client_id or "", context.principal, context.client_host)
+        self.meters.clients.add(key, load)
+
+    def forget(self) -> None:
+        """As Connection.forget; what the shortcuts have answered is counted before."""
+        self._fold_shortcuts()
+        super().forget()
+
+    def _fold_shortcuts(self) -> None:
+        for shortcut in cast(dict[int, MeasuredShortcut], self._shortcuts).values():
+            if shortcut.hits:
+                self.load.requests += shortcut.fold()
+
+    # -- one request
+
+    def _answer(self, frame: memoryview) -> Outcome:
+        """As Connection._answer; counts the request, and times it until its response is ready."""
+        clock_ns = self.meters.clock_ns
+        self._meter = self._decided = None
+        began = clock_ns()
+        outcome = super()._answer(frame)
+        now = clock_ns()
+        meter, version = self._meter, self.context.api_version
+        if meter is None:
+            meter, version = self._count_unhandled(frame)
+        meter.versions[version] += 1
+        load = self.load
+        load.requests += 1
+        load.bytes_in += len(frame) + _SIZE_FIELD_BYTES
+        load.busy_ns += now - began
+        waits = outcome is not None and not isinstance(outcome, Frame)
+        response_bytes = outcome.wire_size if isinstance(outcome, Frame) else 0
+        load.bytes_out += response_bytes
+        meter.response_bytes += response_bytes
+        weight = 1 if waits or now - began > SLOW_NS else meter.weight()
+        if not weight:
+            return outcome
+        timed = _Timed(
+            meter=meter,
+            version=version,
+            weight=weight,
+            arrived=self._arrived or began,
+            began=began,
+            parked=now,
+            ready=now,
+            throttle_ns=0,
+            request_bytes=len(frame),
+            response_bytes=response_bytes,
+        )
+        if waits:
+            pending = cast(Awaitable[Frame | None], outcome)
+            return self._timed_later(
+                pending if self._meter is not None else self._renewing(pending), timed
+            )
+        self._unsent.append(timed)
+        return outcome
+
+    def _count_unhandled(self, frame: memoryview) -> tuple[RequestMeter, int]:
+        """Count the response to a request without a handler; returns its meter and version.
+
+        A shortcut behind the gate has answered, or the gate has a new login, or it is ApiVersions
+        of a version that does not exist yet.
+        """
+        api_key, version = _KEY_AND_VERSION.unpack_from(frame)
+        meter = self.meters.request(request_name(api_key))
+        unknown = api_key == ApiKey.API_VERSIONS
+        meter.errors[ErrorCode.UNSUPPORTED_VERSION if unknown else ErrorCode.NONE] += 1
+        return meter, version
+
+    async def _renewing(self, pending: Awaitable[Frame | None]) -> Frame | None:
+        """Await a new login of the client on its open connection, and count it."""
+        try:
+            reply = await pending
+        except CloseConnection:
+            self._listener.failed_logins += 1
+            raise
+        self._listener.renewals += 1
+        return reply
+
+    async def _timed_later(self, outcome: Awaitable[Frame | None], timed: _Timed) -> Frame | None:
+        """Return the reply of a request that waits; its remote time ends when it is ready.
+
+        If the client is throttled, `outcome` sends the reply and then rests: `_report_reply` has
+        noted when the reply was ready.
+        """
+        reply = await outcome
+        decided = self._decided
+        if decided is None:
+            timed.ready = self.meters.clock_ns()
+            timed.response_bytes = 0 if reply is None else reply.wire_size
+        else:
+            timed.ready, timed.throttle_ns, timed.response_bytes = decided
+            # Without a handler's wait the throttle time begins within the call.
+            timed.ready = max(timed.ready, timed.parked)
+            self.load.throttle_ns += timed.throttle_ns
+        self.load.bytes_out += timed.response_bytes
+        timed.meter.response_bytes += timed.response_bytes
+        if decided is None and reply is not None:
+            self._unsent.append(timed)
+        else:  # it is sent already, or there is none
+            self._note(timed, timed.ready, timed.ready)
+        return reply
+
+    def _report_reply(self, reply: Frame | None, throttle_ms: int = 0) -> Outcome:
+        if throttle_ms:
+            size_bytes = 0 if reply is None else reply.wire_size
+            self._decided = self.meters.clock_ns(), throttle_ms * 1_000_000, size_bytes
+        return super()._report_reply(reply, throttle_ms)
+
+    def _handle(
+        self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
+    ) -> Outcome:
+        """As Connection._handle; chooses the meter of the request."""
+        if binding.api_key == ApiKey.FETCH:
+            follower = replica_id(cast(Any, request), binding.api_version) >= 0
+            self._meter = self.meters.request(FETCH_FOLLOWER if follower else FETCH_CONSUMER)
+        else:
+            self._meter = self.meters.request(request_name(binding.api_key))
+        return super()._handle(binding, correlation_id, request, frame)
+
+    def _call_handler(self, binding: Binding, request: Message) -> Handled:
+        """As Connection._call_handler; counts the errors in the response."""
+        meter = self._meter
+        assert meter is not None, "`_handle` has chosen it"
+        try:
+            response = super()._call_handler(binding, request)
+        except CloseConnection:
+            raise
+        except Exception:
+            meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
+            raise
+        if response is None:
+            return None
+        if response.__class__ is binding.response_class:
+            self._count_response(meter, binding, request, response)
+            return response
+        return self._count_later(meter, binding, request, response)
+
+    async def _count_later(
+        self, meter: RequestMeter, binding: Binding, request: Message, pending: Awaitable[Any]
+    ) -> Message | None:
+        try:
+            response: Message | None = await pending
+        except CloseConnection:
+            raise
+        except Exception:
+            meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
+            raise
+        if response is not None:
+            self._count_response(meter, binding, request, response)
+        return response
+
+    def _count_response(
+        self, meter: RequestMeter, binding: Binding, request: Message, response: Message
+    ) -> None:
+        """Count the error codes of a response, and what it says of topics."""
+        count_errors(response, meter.errors)
+        api_key, version = binding.api_key, binding.api_version
+        name_of = self._broker.metadata.topic_name
+        if api_key == ApiKey.FETCH:
+            follower = meter.name == FETCH_FOLLOWER
+            count_fetch(self.meters, cast(Any, response), version, name_of, by_follower=follower)
+        elif api_key == ApiKey.PRODUCE:
+            count_produce(self.meters, cast(Any, request), cast(Any, response), version, name_of)
+
+    # -- until the responses are sent
+
+    def _answer_all(self, *, hold: bool = False) -> bool:
+        self._arrived = self.meters.clock_ns()
+        done = super()._answer_all(hold=hold)
+        self._arrived = 0
+        if self._unsent and not self._outbox:
+            self._note_sent()
+        return done
+
+    def send(self) -> bool:
+        done = super().send()
+        if done and self._unsent:
+            self._note_sent()
+        return done
+
+    async def _flush(self) -> None:
+        await super()._flush()
+        if self._unsent:
+            self._note_sent()
+
+    async def _read_in(self, cold: ColdPiece) -> None:
+        """As Connection._read_in; times the read from the disk."""
+        before = self.meters.clock_ns()
+        await super()._read_in(cold)
+        self.meters.disk.read.observe(self.meters.clock_ns() - before)
+
+    def _note_sent(self) -> None:
+        """Note the times of all requests whose responses were in the outbox: they are sent."""
+        now = self.meters.clock_ns()
+        unsent, self._unsent = self._unsent, []
+        last_ready = unsent[-1].ready
+        for timed in unsent:
+            self._note(timed, last_ready, now)
+
+    def _note(self, timed: _Timed, sending: int, sent: int) -> None:
+        """Add the times of a request to its meter; `sending` and `sent` are of its response."""
+        meter, weight = timed.meter, timed.weight
+        queue, local = timed.began - timed.arrived, timed.parked - timed.began
+        remote, total = timed.ready - timed.parked, sent - timed.arrived
+        meter.request_bytes.observe(timed.request_bytes, weight)
+        meter.local.observe(local, weight)
+        meter.total.observe(total, weight)
+        if queue:
+            meter.queue.observe(queue, weight)
+        if remote:
+            meter.remote.observe(remote, weight)
+        if timed.throttle_ns:
+            meter.throttle.observe(timed.throttle_ns, weight)
+        if sending > timed.ready:
+            meter.response_queue.observe(sending - timed.ready, weight)
+        if sent > sending:
+            meter.response_send.observe(sent - sending, weight)
+        if total > self.meters.slowest.floor:
+            context = self.context
+            slow = SlowRequest(
+                at_ms=self._broker.now_ms(),
+                name=meter.name,
+                version=timed.version,
+                client_id=context.client_id,
+                principal=context.principal,
+                client_host=context.client_host,
+                connection_id=context.connection_id,
+                request_bytes=timed.request_bytes,
+                response_bytes=timed.response_bytes,
+                queue=queue,
+                local=local,
+                remote=remote,
+                throttle=timed.throttle_ns,
+                total=total,
+            )
+            self.meters.slowest.note(slow)
+
+
+async def _counted_login(log_in: LogIn, meter: ListenerMeter, connection: Connection) -> bool:
+    """Return whether the client logs in; counts that it did, or failed.
+
+    A client that leaves during its login is not counted, except inside TLS, where most do so
+    because of the certificate.
+    """
+    try:
+        succeeds = await log_in(connection)
+    except CloseConnection:
+        meter.failed_logins += 1
+        raise
+    if succeeds:
+        meter.logins += 1
+    elif isinstance(connection, TlsConnection):
+        meter.failed_logins += 1
+    return succeeds
+
+
+class _MeasuredShortcuts(MeasuredPeer):
+    """The base of connections that have shortcuts: those of a broker that no test controls."""
+
+    def begin_measuring(self, meters: Meters) -> None:
+        super().begin_measuring(meters)
+        self._timed_at = 0
+        """The next read that is timed, by `activity`."""
+        self._weight = 1
+        """How many requests one of that read stands for."""
+
+    def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
+        if api_key not in self._shortcuts:
+            meter = self.meters.request(request_name(api_key))
+            self._shortcuts[api_key] = MEASURED_SHORTCUTS[api_key](meter)
+        self._fold_shortcuts()  # before another version is learnt
+        super()._learn(api_key, exchange)
+
+    def _answer_repeated(self) -> bytes | bytearray | None:
+        """As Connection._answer_repeated; counts the answers, and times some of the reads."""
+        if self.activity >= self._timed_at:
+            return self._answer_timed()
+        replies: list[Frame] = []
+        buffer, view, first, filled = self._buffer, self._view, self._start, self._end
+        broker: Broker = self._broker
+        shortcuts = cast(dict[int, MeasuredShortcut], self._shortcuts)
+        start = first
+        while filled - start > _FRAME_SIZE_BYTES_MIN:
+            size: int = _SIZE.unpack_from(buffer, start)[0]
+            end = start + 4 + size
+            if end > filled or size < _FRAME_SIZE_BYTES_MIN - 4:
+                break
+            frame = view[start + 4 : end]
+            shortcut = shortcuts.get(frame[_API_KEY_AT])
+            if shortcut is None or (reply := shortcut.answer(frame, broker)) is None:
+                break
+            shortcut.hits += 1
+            self._start = start = end
+            replies.append(reply)
+        if not replies:
+            return None
+        joined = b"".join(replies) if len(replies) > 1 else replies[0]
+        load = self.load
+        load.bytes_in += start - first
+        load.bytes_out += len(joined)
+        return joined
+
+    def _answer_timed(self) -> bytes | bytearray | None:
+        """Answer as `_answer_repeated`, with times; sends the replies itself, to time that as well.
+
+        Returns None, or empty bytes if the kernel has not taken all replies: then the connection
+        goes on as after a send that it began.
+        """
+        clock_ns, weight = self.meters.clock_ns, self._weight
+        arrived = began = clock_ns()
+        shortcuts = cast(dict[int, MeasuredShortcut], self._shortcuts)
+        answered: list[_Timed] = []
+        while (frame := self._next_repeatable()) is not None:
+            shortcut = shortcuts.get(frame[_API_KEY_AT])
+            if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
+                break
+            now = clock_ns()
+            shortcut.hits += 1
+            self._start += len(frame) + _SIZE_FIELD_BYTES
+            self.load.bytes_in += len(frame) + _SIZE_FIELD_BYTES
+            self.load.bytes_out += len(reply)
+            self.load.busy_ns += (now - began) * weight
+            shortcut.meter.response_bytes += len(reply) * weight
+            self._outbox.keep(reply)
+            sizes = len(frame), len(reply)
+            answered.append(
+                _Timed(
+                    shortcut.meter, shortcut.version, weight, arrived, began, now, now, 0, *sizes
+                )
+            )
+            began = now
+        if not answered:
+            return None
+        meter = answered[0].meter
+        if meter.exact_left > 0:
+            meter.exact_left -= len(answered)
+            self._weight = 1
+        else:
+            self._timed_at, self._weight = self.activity + next(gaps), SAMPLED_EVERY
+        if not self._outbox.flush():  # the client does not read: how long it takes says nothing
+            return b""
+        self._unsent += answered
+        self._note_sent()
+        return None
+
+    def _next_repeatable(self) -> memoryview | None:
+        """The next complete frame, which stays in the buffer; None without any that is long
+        enough."""
+        start, filled = self._start, self._end
+        if filled - start <= _FRAME_SIZE_BYTES_MIN:
+            return None
+        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        end = start + 4 + size
+        if end > filled or size < _FRAME_SIZE_BYTES_MIN - 4:
+            return None
+        return self._view[start + 4 : end]
+
+
+class MeasuredConnection(_MeasuredShortcuts):
+    """A plain connection."""
+
+
+class MeasuredTlsConnection(_MeasuredShortcuts, TlsConnection):
+    """A connection inside TLS."""
