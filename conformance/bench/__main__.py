@@ -14,6 +14,7 @@ from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import (
     encrypted,
     machine,
+    metered,
     rebalancing,
     report,
     shares,
@@ -52,7 +53,17 @@ PARTS = (
 )
 OPEN_FILES = 16_384  # for both ends of the connections, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
-OTHER_PROGRAMS = (throughput, latency, steady, encrypted, shares, rebalancing, fresh, suite)
+OTHER_PROGRAMS = (
+    throughput,
+    latency,
+    steady,
+    encrypted,
+    metered,
+    shares,
+    rebalancing,
+    fresh,
+    suite,
+)
 """Programs that write other sections of the report; a whole run of this one keeps them."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # the width of a table in a file or pipe

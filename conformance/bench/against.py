@@ -68,12 +68,12 @@ def compare_rows(
     """Measure all rows, in turns."""
     now, before = Kwire(root / "now"), EarlierKwire(commit, root / "before")
     with running(now, before):
-        _prefer(now, before)
+        prefer_processors(now, before)
         series = [each for row in rows for each in _row(row, now, before, seconds, rounds, say)]
     return Section(f"Now and at {commit}", NOTE.format(name=commit), series)
 
 
-def _prefer(*brokers: Kwire) -> None:
+def prefer_processors(*brokers: Kwire) -> None:
     """Put the brokers on one processor and this process on another, before all other programs.
 
     This needs two processors, Linux, and root for the priority; otherwise it does what it can.

@@ -11,7 +11,7 @@ import pytest
 
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
-from kwire.conformance.bench import crowd, frames, load, report
+from kwire.conformance.bench import crowd, frames, load, metered, report
 from kwire.conformance.bench.against import PROCESSOR, EarlierKwire, turn
 from kwire.conformance.bench.brokers import Floor, Kwire, running
 from kwire.conformance.bench.measure import Series, figures_from_the_start
@@ -150,3 +150,22 @@ def test_earlier_commit_runs_from_its_own_sources(tmp_path: Path) -> None:
         figures = turn(ROWS[0], broker, 0.05)
     assert figures.keys() >= {figure.name for figure in ROWS[0].figures}
     assert (PROCESSOR.name in figures) == (sys.platform == "linux")
+
+
+@pytest.mark.slow
+def test_metered_broker_is_scraped_and_measured_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metered, "WARM_S", 0.02)
+    off, on = Kwire(tmp_path / "off"), metered.MeteredKwire(tmp_path / "on")
+    with running(off, on):
+        scraper = metered.ScrapingProcess(on.metrics_port)
+        try:
+            brokers = {"before": off, "off": off, "on": on}
+            series = metered.measure_row(ROWS[0], brokers, scraper, 0.05, 1, lambda text: None)
+        finally:
+            scraper.end()
+    titles = {each.title.rpartition("; ")[2] for each in series}
+    assert titles == {"metrics off", "metrics on"}
+    for each in series:
+        assert [len(values) for values in each.values.values()] == [1, 1]
