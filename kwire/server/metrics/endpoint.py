@@ -68,7 +68,6 @@ class MetricsEndpoint:
         """One scrape.  Other tasks run between the pieces of its text."""
         if self.scrape is None:
             raise HttpError(503, self._health.phase.value)
-        self._meters.fold()
         samples = await self.scrape()
         pieces: list[bytes] = []
         for piece in samples.text(open_metrics=is_open_metrics(accept)):

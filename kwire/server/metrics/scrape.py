@@ -14,6 +14,7 @@ from kwire.server.metrics.collecting import (
     process,
     quotas,
     replication,
+    requests,
     shares,
     transactions,
 )
@@ -25,14 +26,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kwire.broker.broker import Broker
+    from kwire.server.metrics.health import Health
+    from kwire.server.metrics.meters import Meters
 
 
 class Scraper:
     """Reads the metrics of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Count from now on; the broker has no partition and no coordinator yet."""
+    def __init__(self, broker: Broker, meters: Meters, health: Health) -> None:
+        """Count from now on; the broker has no partition and no coordinator yet.
+
+        `meters` are those of the broker's connections, partitions and files.
+        """
+        self._health = health
         self._broker = broker
+        self._meters = meters
         self._changes = ClusterChanges(broker)
         self._counts = CoordinatorCounts(broker)
         self.ends = EndOffsets(broker)
@@ -53,7 +61,9 @@ class Scraper:
 
     def steps(self, samples: Samples) -> Iterator[None]:
         """Put all values into `samples`; yields where other work may go on."""
-        broker = self._broker
+        broker, meters = self._broker, self._meters
+        meters.fold()
+        yield from requests.collect(meters, samples)
         yield from partitions.collect(broker, samples)
         cluster.collect(broker, samples)
         yield
@@ -63,4 +73,4 @@ class Scraper:
         yield
         transactions.collect(broker, samples)
         quotas.collect(broker, samples)
-        process.collect(broker, samples)
+        process.collect(broker, self._health.phase, samples)

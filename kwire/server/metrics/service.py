@@ -65,7 +65,7 @@ class Metrics:
             kind.__init__(broker, *arguments)
             broker.hosted.make_partition = measured_partitions(self.meters)
             self.meters.hosted = cast(Any, broker.hosted.by_topic)  # made by that function
-            self._scraper = Scraper(broker)
+            self._scraper = Scraper(broker, self.meters, self.health)
 
         return type("MeasuredBroker", (kind,), {"__init__": build})
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from kwire.broker.broker import Broker
 from kwire.server.metrics.declared import METRICS
+from kwire.server.metrics.health import Health
+from kwire.server.metrics.meters import Meters
 from kwire.server.metrics.samples import Samples
 from kwire.server.metrics.scrape import Scraper
+
+
+def scraper_of(broker: Broker) -> Scraper:
+    """What scrapes a broker whose connections are not measured."""
+    return Scraper(broker, Meters(), Health())
 
 
 def given(scraper: Scraper) -> Samples:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 
 import pytest
 
 import kwire
 from kwire.cluster.metadata.changes import SetConfigs
 from kwire.cluster.metadata.entities import entity_key
-from kwire.server.metrics.scrape import Scraper
 from tests.requests.handlers.node import Node
-from tests.server.metrics.scraping import Scraped, scrape
+from tests.server.metrics.measured_broker import measured_broker
+from tests.server.metrics.scraping import Scraped, scrape, scraper_of
 
 
 def scrape_of(node: Node) -> Scraped:
-    return scrape(Scraper(node.broker))
+    return scrape(scraper_of(node.broker))
 
 
 def test_process_metrics_are_those_of_this_process(node: Node) -> None:
@@ -77,3 +78,15 @@ def test_quota_gives_the_rate_the_limit_and_the_throttle_time_of_who_shares_it(
     assert found.of("kafka_server_quota_request_time", "Request", "alice", "app") == (
         pytest.approx(0.01)  # a millisecond in ten seconds, in percent
     )
+
+
+async def test_broker_state_follows_the_phase_of_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "kafka_server_kafkaserver_brokerstate"
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        scraper = measured.metrics._scraper
+        assert scraper is not None
+        assert scrape(scraper).of(name) == 3
+        measured.metrics.stopping()
+        assert scrape(scraper).of(name) == 6

@@ -8,9 +8,8 @@ from kwire.cluster.membership.alone import LoneMembership
 from kwire.cluster.metadata.changes import AlterPartition, RegisterBroker, SetController
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.image import BrokerImage, PartitionImage
-from kwire.server.metrics.scrape import Scraper
 from tests.requests.handlers.node import NODE_ID, Node
-from tests.server.metrics.scraping import scrape
+from tests.server.metrics.scraping import scrape, scraper_of
 
 CONTROLLER = "kafka_controller_kafkacontroller_"
 
@@ -30,7 +29,7 @@ def test_controller_counts_brokers_topics_and_partitions(node: Node) -> None:
     change(node, "u", leader=-1, leader_epoch=1)
     change(node, "t", replicas=(2, NODE_ID), isr=(2, NODE_ID))
     node.show(RegisterBroker(BrokerImage(5, ())))
-    found = scrape(Scraper(node.broker))
+    found = scrape(scraper_of(node.broker))
     expected = {
         "activecontrollercount": 1,
         "activebrokercount": len(node.broker.image.brokers),
@@ -50,7 +49,7 @@ def test_broker_that_is_not_the_controller_gives_0(node: Node) -> None:
         is_controller = False
 
     node.broker.membership = Follower(node.broker.node)
-    found = scrape(Scraper(node.broker))
+    found = scrape(scraper_of(node.broker))
     for name in ("activecontrollercount", "globaltopiccount", "globalpartitioncount"):
         assert found.of(f"{CONTROLLER}{name}") == 0
 
@@ -59,7 +58,7 @@ def test_partition_is_reassigned_while_replicas_are_added_or_removed(node: Node)
     name = "kafka_server_replicamanager_reassigningpartitions"
     node.create("t")
     node.create("u")
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     assert scrape(scraper).of(name) == 0
     change(node, "t", replicas=(NODE_ID, 2), adding=(2,))
     change(node, "u", replicas=(NODE_ID, 2), removing=(2,))
@@ -71,7 +70,7 @@ def test_changes_of_isrs_are_counted_where_the_partition_is_led(node: Node) -> N
     node.create("elsewhere")
     change(node, "t", replicas=(NODE_ID, 2, 3), isr=(NODE_ID, 2, 3))
     change(node, "elsewhere", replicas=(NODE_ID, 2), isr=(NODE_ID, 2), leader=2, leader_epoch=1)
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     change(node, "t", isr=(NODE_ID,))
     change(node, "t", isr=(NODE_ID, 2))
     change(node, "t", isr=(NODE_ID, 3))
@@ -85,7 +84,7 @@ def test_changes_of_isrs_are_counted_where_the_partition_is_led(node: Node) -> N
 def test_elections_are_counted_and_those_of_a_replica_that_is_not_in_sync(node: Node) -> None:
     node.create("t")
     change(node, "t", replicas=(NODE_ID, 2, 3), isr=(NODE_ID, 2))
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     change(node, "t", leader=2, leader_epoch=1)
     change(node, "t", leader=-1, leader_epoch=2)
     change(node, "t", leader=3, leader_epoch=3, isr=(3,))
@@ -95,7 +94,7 @@ def test_elections_are_counted_and_those_of_a_replica_that_is_not_in_sync(node: 
 
 
 def test_other_controllers_are_counted(node: Node) -> None:
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     before = node.broker.image.controller_id
     for epoch, controller in ((1, 5), (2, -1), (3, 6)):
         node.show(SetController(before, controller, epoch))
@@ -107,7 +106,7 @@ def test_other_controllers_are_counted(node: Node) -> None:
 
 
 def test_features_are_given_with_their_levels(node: Node) -> None:
-    found = scrape(Scraper(node.broker))
+    found = scrape(scraper_of(node.broker))
     level = found.of("kafka_server_metadataloader_finalizedlevel", "metadataVersion")
     assert level == found.of("kafka_server_metadataloader_currentmetadataversion")
     highest = found.all_of("kafka_server_node_metrics_maximum_supported_level")

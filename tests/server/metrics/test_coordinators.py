@@ -21,12 +21,11 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     Topology,
 )
 from kwire.server.metrics.collecting.groups import STATES
-from kwire.server.metrics.scrape import Scraper
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import Transaction, TransactionState
 from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
 from tests.requests.handlers.node import Node
-from tests.server.metrics.scraping import Scraped, scrape
+from tests.server.metrics.scraping import Scraped, scrape, scraper_of
 
 GROUPS = "kafka_server_group_coordinator_metrics_"
 MakeNode = Callable[..., Node]
@@ -50,7 +49,7 @@ def hosting(node: Node) -> Node:
 
 
 def scrape_of(node: Node) -> Scraped:
-    return scrape(Scraper(node.broker))
+    return scrape(scraper_of(node.broker))
 
 
 def commit(node: Node, group: str, *offsets: int) -> None:
@@ -232,7 +231,7 @@ async def test_share_group_gives_its_lag_and_the_records_in_flight_by_state(
         await reader.reject(0, 1)
         await reader.reject(4, 4)
         await reader.until_lag(7)
-        found = scrape(Scraper(reader.broker))
+        found = scrape(scraper_of(reader.broker))
         assert found.all_of("kwire_share_partition_records") == {
             ("g", "t", "0", "available"): 0,
             ("g", "t", "0", "acquired"): 7,

@@ -20,7 +20,7 @@ from kwire.server.metrics.counted import CountingShard
 from kwire.server.metrics.scrape import Scraper
 from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
 from tests.requests.handlers.node import Node
-from tests.server.metrics.scraping import scrape
+from tests.server.metrics.scraping import scrape, scraper_of
 from tests.server.metrics.test_coordinators import (
     SETTINGS,
     commit,
@@ -36,7 +36,7 @@ MakeNode = Callable[..., Node]
 def measured(make_node: MakeNode) -> tuple[Node, Scraper]:
     """A coordinator, and the scraper that counts from before its first partition on."""
     node = make_node(SETTINGS)
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     return hosting(node), scraper
 
 
@@ -83,7 +83,7 @@ async def test_rebalance_of_a_classic_group_counts_once_it_has_an_assignment(
     make_node: MakeNode,
 ) -> None:
     node = make_node({**SETTINGS, "group.initial.rebalance.delay.ms": "0"})
-    scraper = Scraper(node.broker)
+    scraper = scraper_of(node.broker)
     hosting(node)
     async with trio.open_nursery() as nursery:
         node.broker.node.begin(nursery)
@@ -112,7 +112,7 @@ async def test_records_that_are_loaded_do_not_count(make_node: MakeNode) -> None
 
 async def test_acknowledged_records_are_counted_by_type(tmp_path: Path) -> None:
     async with reader_on(tmp_path, {}) as reader:
-        scraper = Scraper(reader.broker)
+        scraper = scraper_of(reader.broker)
         await reader.configure(share_auto_offset_reset="earliest")
         await reader.join()
         await reader.acquire()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_open_metrics,
 )
@@ -12,27 +13,17 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from kwire.cluster.metadata.changes import SetConfigs
 from kwire.cluster.metadata.entities import entity_key
+from kwire.codecs.messages.fetch import FetchResponse
+from kwire.codecs.messages.produce import ProduceResponse
 from kwire.server.metrics.declared import METRICS
-from kwire.server.metrics.scrape import Scraper
 from tests.cluster.replication.cluster import cluster
 from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
 from tests.inside import until
 from tests.requests.handlers.node import Node
-from tests.server.metrics.scraping import given, scrape
+from tests.server.metrics.measured_broker import measured_broker
+from tests.server.metrics.scraping import given, scrape, scraper_of
 from tests.server.metrics.test_coordinators import commit, coordinating, join, join_streams
-
-COUNTED = (
-    "kafka_server_brokertopicmetrics_",
-    "kafka_network_requestmetrics_",
-    "kafka_server_socket_server_metrics_",
-    "kafka_log_logflushstats_",
-    "kwire_shortcut_",
-    "kwire_response_",
-    "kwire_refused_",
-    "kwire_loop_",
-    "kwire_disk_",
-)
-"""What measured connections, partitions and files count."""
+from tests.server.network.test_connection import connected, fetch, produce
 
 
 async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozenset[str]:
@@ -48,7 +39,7 @@ async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozense
     assert quotas is not None
     quotas.produced("alice", "app", 1)
     quotas.requested("alice", "app", 1)
-    return given(Scraper(node.broker)).names()
+    return given(scraper_of(node.broker)).names()
 
 
 async def names_of_a_share_group(directory: Path) -> frozenset[str]:
@@ -58,7 +49,7 @@ async def names_of_a_share_group(directory: Path) -> frozenset[str]:
         await reader.acquire()
         await reader.reject(0, 1)
         await reader.until_lag(8)
-        return given(Scraper(reader.broker)).names()
+        return given(scraper_of(reader.broker)).names()
 
 
 async def names_of_a_follower(directory: Path) -> frozenset[str]:
@@ -66,7 +57,7 @@ async def names_of_a_follower(directory: Path) -> frozenset[str]:
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a")
         follower = controller.members[2].broker
-        scraper = Scraper(follower)
+        scraper = scraper_of(follower)
         lag = "kafka_server_fetcherlagmetrics_consumerlag"
         await until(
             lambda: scrape(scraper).all_of(lag) == {("ReplicaFetcherThread-0-1", "t", "0"): 0}
@@ -74,13 +65,23 @@ async def names_of_a_follower(directory: Path) -> frozenset[str]:
         return given(scraper).names()
 
 
+async def names_of_requests(directory: Path, monkeypatch: pytest.MonkeyPatch) -> frozenset[str]:
+    async with measured_broker(directory, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        await client.ask(produce(), 9, ProduceResponse)
+        await client.ask(fetch(0), 12, FetchResponse)
+        assert measured.metrics._scraper is not None
+        return (await measured.metrics._scraper.scrape()).names()
+
+
 async def test_each_declared_metric_is_given(
-    make_node: Callable[..., Node], tmp_path: Path
+    make_node: Callable[..., Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = await names_of_groups_and_quotas(make_node)
     given |= await names_of_a_share_group(tmp_path / "shares")
     given |= await names_of_a_follower(tmp_path / "replicas")
-    assert {name for name in METRICS.keys() - given if not name.startswith(COUNTED)} == set()
+    given |= await names_of_requests(tmp_path / "requests", monkeypatch)
+    assert METRICS.keys() - given == set()
     assert given <= METRICS.keys()
 
 
@@ -89,7 +90,7 @@ async def test_whole_scrape_is_valid_in_both_formats_with_the_same_values(
 ) -> None:
     node = coordinating(make_node)
     commit(node, "simple", 0, 0)
-    samples = given(Scraper(node.broker))
+    samples = given(scraper_of(node.broker))
     plain, open_metrics = (
         {
             (sample.name, *sorted(sample.labels.items())): sample.value

@@ -11,16 +11,15 @@ import pytest
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.codecs.batches import ControlType
 from kwire.server.metrics.samples import Samples
-from kwire.server.metrics.scrape import Scraper
 from tests.requests.handlers.node import NODE_ID, Node
-from tests.server.metrics.scraping import Scraped, scrape
+from tests.server.metrics.scraping import Scraped, scrape, scraper_of
 
 BATCH_BYTES = 146
 """The size of a batch of `Node.append`, which has five records."""
 
 
 def scrape_of(node: Node) -> Scraped:
-    return scrape(Scraper(node.broker))
+    return scrape(scraper_of(node.broker))
 
 
 def test_log_metrics_are_those_of_each_log(node: Node) -> None:
@@ -172,7 +171,7 @@ async def test_scrape_lets_other_work_go_on_between_steps_and_survives_a_deletio
     monkeypatch.setattr("kwire.server.metrics.collecting.partitions.PARTITIONS_PER_STEP", 1)
     node.create("t", partitions=2)
     node.create("u", partitions=2)
-    scraper, samples = Scraper(node.broker), Samples()
+    scraper, samples = scraper_of(node.broker), Samples()
     steps = scraper.steps(samples)
     next(steps)
     node.delete("u")

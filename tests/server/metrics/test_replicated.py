@@ -18,7 +18,7 @@ from kwire.server.metrics.scrape import Scraper
 from tests.cluster.replication.cluster import cluster as controlled
 from tests.coordinators.runtime.cluster import OFFSETS, Cluster, cluster
 from tests.inside import until
-from tests.server.metrics.scraping import scrape
+from tests.server.metrics.scraping import scrape, scraper_of
 
 NOW_MS = 1_700_000_000_000
 URP = "kafka_server_replicamanager_underreplicatedpartitions"
@@ -32,7 +32,10 @@ async def two_brokers(
     """Brokers 1 and 2, and what scrapes each of them."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with cluster(directory, 1, 2, settings=named) as made:
-        yield made, {number: Scraper(each.broker) for number, each in made.members.items()}
+        yield (
+            made,
+            {number: scraper_of(each.broker) for number, each in made.members.items()},
+        )
 
 
 def append(made: Cluster, number: int, topic: str, *values: bytes) -> None:
@@ -115,7 +118,7 @@ async def test_lag_of_a_group_on_a_partition_of_another_broker_is_known_after_a_
 async def test_change_of_an_isr_that_the_controller_refuses_is_counted(tmp_path: Path) -> None:
     name = "kafka_server_replicamanager_failedisrupdates_total"
     async with controlled(tmp_path, 1, 2, settings={"replica.lag.time.max.ms": "100"}) as made:
-        scraper = Scraper(made.members[1].broker)
+        scraper = scraper_of(made.members[1].broker)
         await made.elect(1, [1, 2])
         assert scrape(scraper).of(name) == 0
         made.refusal = ErrorCode.OPERATION_NOT_ATTEMPTED

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import kwire
+from kwire.server.metrics.health import Phase
 
 if TYPE_CHECKING:
     from prometheus_client.process_collector import ProcessCollector
@@ -22,8 +23,13 @@ _IO: Final = Path("/proc/self/io")
 _TASKS: Final = Path("/proc/self/task")
 
 
-def collect(broker: Broker, samples: Samples) -> None:
+BROKER_STATES: Final = {Phase.STARTING: 1, Phase.SERVING: 3, Phase.STOPPING: 6}
+"""Kafka's numbers of the states of a broker: STARTING, RUNNING, PENDING_CONTROLLED_SHUTDOWN."""
+
+
+def collect(broker: Broker, phase: Phase, samples: Samples) -> None:
     """Give the metrics of the process, of the log directories, and of caches of sessions."""
+    samples.set("kafka_server_kafkaserver_brokerstate", BROKER_STATES[phase])
     _process(broker, samples)
     _directories(broker.logs, samples)
     sessions = broker.fetch_sessions

@@ -80,7 +80,6 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_server_delayed*metrics_expires_total",
         "kafka_server_group_coordinator_metrics_streams_group_topology_description_*",
         "kafka_server_kafka_metrics_count_count",
-        "kafka_server_kafkaserver_*",
         "kafka_server_request_exempt_request_time",
         "kafka_server_share_coordinator_metrics_*",
         "kafka_server_sharegroupmetrics_*",

@@ -28,6 +28,13 @@ PROCESS: Final = (
         "",
         "1; the labels say what runs",
     ),
+    gauge(
+        "kafka_server_kafkaserver_brokerstate",
+        "",
+        "",
+        "1 while the broker starts, 3 while it serves clients, 6 while it stops",
+        "kafka.server:type=KafkaServer,name=BrokerState Value",
+    ),
     gauge("process_resident_memory_bytes", "", "bytes", "Resident memory", _CLIENT),
     gauge("process_virtual_memory_bytes", "", "bytes", "Virtual memory", _CLIENT),
     summary("kwire_loop_late_seconds", "", "seconds", "How late the loop ran a task that was due"),
