@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 
+WITHOUT_KEY = "Compacted topic cannot accept message without key"
+"""How the message of each record begins that is refused for its missing key."""
+
 _DEFINED_ATTRIBUTES = 0x7F  # a broker that rewrites the attributes clears undefined bits
 
 _ANSWERED_BARE = frozenset(
@@ -278,7 +281,7 @@ def _check_records(
     untimely = False
     for number, record in enumerate(read):
         if config.compact and record.key is None:
-            why = f"Compacted topic cannot accept message without key in topic partition {name}"
+            why = f"{WITHOUT_KEY} in topic partition {name}"
             errors.append((number, why))
         elif (late := _untimely(record, header, config, now_ms)) is not None:
             untimely = True

@@ -340,6 +340,9 @@ class Meters:
     requests      RequestMeter by name (`Produce`, `FetchConsumer`, ...), of those that came
     topics        TopicMeter by topic, of the topics that this broker hosts a partition of
     gone          the sums of topics that it no longer hosts
+    corrupt_batches, records_without_key
+                  what logs refused of producers: batches with a wrong CRC, and records without a
+                  key for compacted topics
     listeners     ListenerMeter by listener name
     disk, loop    DiskMeter, LoopMeter
     slowest       the slowest requests of the last two minutes
@@ -356,6 +359,8 @@ class Meters:
         self.requests: dict[str, RequestMeter] = {}
         self.topics: dict[str, TopicMeter] = {}
         self.gone = TopicMeter()
+        self.corrupt_batches = 0
+        self.records_without_key = 0
         self.listeners: dict[str, ListenerMeter] = {}
         self.disk = DiskMeter()
         self.loop = LoopMeter(self.started_ns)

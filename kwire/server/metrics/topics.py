@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kwire.codecs.errors import ErrorCode
+from kwire.log.validator import WITHOUT_KEY
 from kwire.requests.handlers.fetching.fetch import TOPIC_IDS_SINCE as FETCH_BY_ID_SINCE
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE as PRODUCE_BY_ID_SINCE
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kwire.codecs.messages.fetch import FetchResponse
-    from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+    from kwire.codecs.messages.produce import (
+        BatchIndexAndErrorMessage,
+        ProduceRequest,
+        ProduceResponse,
+    )
     from kwire.codecs.primitives import Records
     from kwire.server.metrics.meters import Meters
 
@@ -83,9 +88,17 @@ def count_produce(
                 meter.bytes_rejected += _size_of(
                     request, topic.name, topic.topic_id, partition.index
                 )
+            if code == ErrorCode.CORRUPT_MESSAGE:
+                meters.corrupt_batches += 1
+            elif partition.record_errors:
+                meters.records_without_key += sum(map(_lacks_key, partition.record_errors))
             meter.produce_requests += 1
             if code not in _NO_FAILED_PRODUCE:
                 meter.failed_produce_requests += 1
+
+
+def _lacks_key(record: BatchIndexAndErrorMessage) -> bool:
+    return (record.batch_index_error_message or "").startswith(WITHOUT_KEY)
 
 
 def _size_of(request: ProduceRequest, name: str, topic_id: bytes, index: int) -> int:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from kwire.broker.broker import Broker
+from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.produce import ProduceResponse
 from kwire.server.metrics.collecting import requests
 from kwire.server.metrics.meters import FETCH_CONSUMER, FETCH_FOLLOWER, Meters
 from kwire.server.metrics.samples import Samples
+from tests.server.metrics.measured_broker import measured_broker
 from tests.server.metrics.scraping import Scraped
+from tests.server.network.test_connection import TOPIC, connected, produce
 
 METRICS = "kafka_network_requestmetrics_"
 MS = 1_000_000
@@ -103,3 +111,26 @@ def test_disk_and_loop_are_in_the_units_of_their_names() -> None:
     assert found.of("kwire_loop_stalls_total") == 1
     assert found.of("kwire_loop_stalled_seconds_total") == 0.25
     assert found.of("kwire_loop_longest_stall_seconds") == 0.25
+
+
+async def test_refused_batches_and_records_are_counted_by_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        request = produce()
+        batch = build([Record(0, Broker.now_ms(), b"k", b"v")])
+        batch[-1] ^= 1
+        request.topic_data[0].partition_data[0].records = bytes(batch)
+        await client.ask(request, 9, ProduceResponse)
+        log = measured.broker.hosted.led(TOPIC, 0).log
+        log.update_config(replace(log.config, cleanup_policy=frozenset({"compact"})))
+        batch = build(
+            [Record(at, Broker.now_ms(), key, b"v") for at, key in enumerate((None, b"k", None))]
+        )
+        request.topic_data[0].partition_data[0].records = bytes(batch)
+        await client.ask(request, 9, ProduceResponse)
+        found = collected(measured.metrics.meters)
+        topics = "kafka_server_brokertopicmetrics_"
+        assert found.of(f"{topics}invalidmessagecrcrecords_total") == 1
+        assert found.of(f"{topics}nokeycompactedtopicrecords_total") == 2

@@ -79,6 +79,9 @@ def collect(meters: Meters, samples: Samples) -> Iterator[None]:
     _topic(meters.all_topics(), "", samples)
     for topic, counts in meters.topics.items():
         _topic(counts, topic, samples)
+    refused = "kafka_server_brokertopicmetrics_"
+    samples.set(f"{refused}invalidmessagecrcrecords_total", meters.corrupt_batches)
+    samples.set(f"{refused}nokeycompactedtopicrecords_total", meters.records_without_key)
     for listener, connections in meters.listeners.items():
         _listener(connections, listener, samples)
     _loop_and_disk(meters, samples)

@@ -74,7 +74,6 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_server_addpartitionstotxnmanager_*",
         "kafka_server_*_partition_load_time_*",
         "kafka_server_brokertopicmetrics_invalid*",
-        "kafka_server_brokertopicmetrics_nokeycompactedtopicrecords_total",
         "kafka_server_brokertopicmetrics_reassignmentbytes*",
         "kafka_server_client_metrics_unknown_subscription_request_count",
         "kafka_server_delayed*metrics_expires_total",

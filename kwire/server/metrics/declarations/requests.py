@@ -21,6 +21,11 @@ def _of_request(name: str, unit: str, text: str) -> Metric:
     return summary(metric, "request", unit, text, _REQUEST.format(name))
 
 
+def _refused(name: str, unit: str, text: str) -> Metric:
+    source = _TOPIC.format(name).replace(",topic=*", "")
+    return counter(f"kafka_server_brokertopicmetrics_{name.lower()}_total", "", unit, text, source)
+
+
 REQUESTS: Final = (
     _of_topic("MessagesIn", "records", "Records that producers wrote"),
     _of_topic("BytesIn", "bytes", "Bytes that producers wrote"),
@@ -33,6 +38,8 @@ REQUESTS: Final = (
     _of_topic("FailedProduceRequests", "appends", "Appends that the log refused"),
     _of_topic("FailedFetchRequests", "reads", "Reads that got an error"),
     _of_topic("ProduceMessageConversions", "records", "Records that were compressed again"),
+    _refused("InvalidMessageCrcRecords", "batches", "Batches of producers with a wrong CRC"),
+    _refused("NoKeyCompactedTopicRecords", "records", "Records without key for compacted topics"),
     counter(
         "kafka_network_requestmetrics_requests_total",
         "request version",
