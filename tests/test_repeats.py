@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from kwire.cli.repeats import LOGGED_MAX, MESSAGES_MAX, WINDOW_S, CollapsingHandler
+from kwire.cli.repeats import (
+    LOGGED_MAX,
+    MESSAGES_MAX,
+    WINDOW_S,
+    CollapsingHandler,
+    JsonFormatter,
+)
 
 
 class Kept(logging.Handler):
@@ -135,3 +142,66 @@ def test_number_of_remembered_messages_is_limited(log: Log) -> None:
         assert log.say("%d", number) == [(1000, str(number))]
     assert log.say(str(MESSAGES_MAX)) == []
     assert log.say("0") == [(1000, "0")], "the oldest was forgotten"
+
+
+# -- lines as JSON
+
+
+def record_of(text: str, *args: object, level: int = logging.INFO) -> logging.LogRecord:
+    record = logging.LogRecord("kwire.log", level, "f.py", 1, text, args, None)
+    record.created, record.msecs = 1_772_366_400.25, 250.0
+    return record
+
+
+def test_json_line_has_time_in_utc_level_logger_and_message() -> None:
+    found = json.loads(JsonFormatter().format(record_of("t-%d is full", 0, level=logging.WARNING)))
+    assert found == {
+        "time": "2026-03-01T12:00:00.250Z",
+        "level": "warning",
+        "logger": "log",
+        "message": "t-0 is full",
+    }
+
+
+def test_json_line_names_the_broker_if_it_is_set() -> None:
+    formatter = JsonFormatter()
+    formatter.broker = 0
+    assert json.loads(formatter.format(record_of("x")))["broker"] == 0
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "esc \x1b[31m", "\u2028\u202e", "lone \ud800"])
+def test_json_line_is_one_line_of_ascii_whatever_the_message_holds(text: str) -> None:
+    line = JsonFormatter().format(record_of("%s", text))
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == text
+
+
+def test_json_line_has_the_traceback_as_a_field() -> None:
+    record = record_of("it failed", level=logging.ERROR)
+    try:
+        raise ValueError("of a test")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    found = json.loads(JsonFormatter().format(record))
+    assert found["message"] == "it failed"
+    assert found["exception"].splitlines()[-1] == "ValueError: of a test"
+
+
+def test_json_line_has_the_count_of_repeated_messages_as_numbers() -> None:
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(JsonFormatter().format(record))
+
+    handler = CollapsingHandler(Lines(), 1)
+    for since_s in (0.0, 1.0, 2.0, WINDOW_S):
+        record = record_of("full")
+        record.created += since_s
+        handler.handle(record)
+    handler.close()
+    first, counted = map(json.loads, lines)
+    assert (first["message"], "repeated" in first) == ("full", False)
+    assert (counted["message"], counted["repeated"]) == ("full", 2)
+    assert counted["repeated_s"] == WINDOW_S

@@ -1,4 +1,4 @@
-"""The log of `kwire serve`: the format of lines, and a handler that collapses repeated messages.
+"""The log of `kwire serve`: the formats of lines, and a handler that collapses repeated messages.
 
 Of repeated messages the first few are logged, the others are counted.
 
@@ -14,15 +14,23 @@ Records with a traceback are always logged, since each may have another cause.
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import Final
+import sys
+import time
+from types import TracebackType
+from typing import Any, Final
 
+PLAIN, JSON = LOG_FORMATS = ("plain", "json")
+"""The formats of lines: for people, and for programs."""
 WINDOW_S: Final = 30.0
 """The length of a window: two lines a minute show that the message still repeats."""
 LOGGED_MAX: Final = 10
 """How often one message is logged in a window."""
 MESSAGES_MAX: Final = 1000
 """How many different messages are tracked in one window.  The oldest is dropped first."""
+REPEATED: Final = "kwire_repeated"
+"""The attribute of a record that counts others: the message without the count, and the numbers."""
 
 _Key = tuple[str, int, str]
 
@@ -46,7 +54,7 @@ class CollapsingHandler(logging.Handler):
     def __init__(self, target: logging.Handler, logged_max: int = LOGGED_MAX) -> None:
         """Of equal messages within a window, `logged_max` are passed to `target`."""
         super().__init__()
-        self._target = target
+        self.target = target
         self._logged_max = logged_max
         self._repeated: dict[_Key, _Repeated] = {}
         """The messages of open windows, the oldest window first."""
@@ -58,12 +66,12 @@ class CollapsingHandler(logging.Handler):
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
-            self._target.handle(record)  # It reports the wrong arguments of the log call.
+            self.target.handle(record)  # It reports the wrong arguments of the log call.
             return
         key = (record.name, record.levelno, text)
         window = self._repeated.get(key)
         if record.exc_info:
-            self._target.handle(record)
+            self.target.handle(record)
         elif window is None or not 0 <= record.created - window.since_s < WINDOW_S:
             if window is not None:
                 del self._repeated[key]
@@ -72,10 +80,10 @@ class CollapsingHandler(logging.Handler):
                     record = _with_count(record, text, window.count, passed_s)
             self._log_ended(record.created)
             self._repeated[key] = _Repeated(record.created)
-            self._target.handle(record)
+            self.target.handle(record)
         elif window.logged < self._logged_max:
             window.logged += 1
-            self._target.handle(record)
+            self.target.handle(record)
         else:
             window.count += 1
             window.last = record
@@ -95,26 +103,31 @@ class CollapsingHandler(logging.Handler):
         last = repeated.last
         if last is not None:
             passed_s = last.created - repeated.since_s
-            self._target.handle(_with_count(last, last.getMessage(), repeated.count, passed_s))
+            self.target.handle(_with_count(last, last.getMessage(), repeated.count, passed_s))
 
     def flush(self) -> None:
-        self._target.flush()
+        self.target.flush()
 
     def close(self) -> None:
         """Logs the counts of all open windows, then closes the handler."""
         for repeated in self._repeated.values():
             self._log_count(repeated)
         self._repeated.clear()
-        self._target.close()
+        self.target.close()
         super().close()
 
 
 def _with_count(
     record: logging.LogRecord, text: str, count: int, passed_s: float
 ) -> logging.LogRecord:
-    """A copy of the record that says that `count` more of them were not logged."""
+    """A copy of the record that says that `count` more of them were not logged.
+
+    Its attribute REPEATED has the same as numbers, for a format with fields.
+    """
     copy = logging.makeLogRecord(record.__dict__)
-    copy.msg, copy.args = f"{text} ({count} more in {max(0.0, passed_s):.0f} s)", None
+    repeated_s = round(max(0.0, passed_s))
+    copy.msg, copy.args = f"{text} ({count} more in {repeated_s} s)", None
+    setattr(copy, REPEATED, {"message": text, "repeated": count, "repeated_s": repeated_s})
     return copy
 
 
@@ -131,3 +144,66 @@ class PlainFormatter(logging.Formatter):
         if record.exc_info:
             text += f"\n{self.formatException(record.exc_info)}"
         return text
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line with a JSON object; docs/operations.md documents its fields.
+
+    The line is ASCII, so that neither control characters nor line ends of a message can break it.
+    """
+
+    def __init__(self) -> None:
+        """Lines have no field `broker` until `broker` is set."""
+        super().__init__()
+        self.broker: int | None = None
+        """The id of the broker that this process is."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Formats a record as `{"time": ..., "level": ..., "logger": ..., "message": ...}`, and
+        with further fields where there is more to say.  Times are in UTC."""
+        fields: dict[str, Any] = {
+            "time": f"{_utc_seconds(record)}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name.removeprefix("kwire."),
+            "message": record.getMessage(),
+        }
+        if self.broker is not None:
+            fields["broker"] = self.broker
+        fields |= getattr(record, REPEATED, {})
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def _utc_seconds(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+
+
+def name_broker(broker_id: int) -> None:
+    """Have the JSON lines of this process name the broker; plain lines are as they were."""
+    for handler in logging.getLogger().handlers:
+        formatter = handler.target.formatter if isinstance(handler, CollapsingHandler) else None
+        if isinstance(formatter, JsonFormatter):
+            formatter.broker = broker_id
+
+
+def start_logging(level: str, log_format: str = PLAIN) -> None:
+    """Log to stderr, one line for each event: time, level unless it is INFO, logger, message.
+
+    In the format JSON a line is an object with these fields, and all lines are such objects: also
+    those about warnings of Python, and about an error that ends the process.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == JSON else PlainFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[CollapsingHandler(handler)])
+    if log_format == JSON:
+        logging.captureWarnings(True)
+        sys.excepthook = _log_uncaught
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    logging.getLogger("kwire.serve").critical(
+        "the process ends because of an error", exc_info=(kind, error, trace)
+    )

@@ -19,7 +19,7 @@ from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.console import CONSOLE_PORT
 from kwire.cli.hosting.folders import one_if_cluster
-from kwire.cli.repeats import CollapsingHandler, PlainFormatter
+from kwire.cli.repeats import LOG_FORMATS, PLAIN, name_broker, start_logging
 from kwire.cli.text.output import say
 from kwire.cli.values import metrics_address, settings_option
 
@@ -86,6 +86,8 @@ class Hosting(NamedTuple):
     """How far the broker's clock is ahead of the system's clock at the start; needs `control`."""
     console: ConsoleChild | None = None
     """The console that starts when the broker is ready, and ends with it."""
+    log_format: str = PLAIN
+    """The format of log lines, one of LOG_FORMATS."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -104,6 +106,11 @@ log = logging.getLogger("kwire.serve")
     help="Listen on localhost:N; 0 chooses a free port.",
 )  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice(LOG_FORMATS), default=PLAIN, show_default=True,
+    envvar="KWIRE_LOG_FORMAT",
+    help="Log plain lines, or JSON objects, one on a line. Also $KWIRE_LOG_FORMAT.",
+)  # fmt: skip
 @click.option(
     "--brokers", type=click.IntRange(1, BROKERS_MAX), metavar="N",
     help="Run a cluster of N brokers on this machine, on N ports starting at --port. It takes over "
@@ -150,6 +157,7 @@ def command(
     data: str | None,
     port: int | None,
     log_level: str,
+    log_format: str,
     brokers: int | None,
     secure: bool,
     control: int | None,
@@ -188,18 +196,18 @@ def command(
     given = _with_metrics(dict(settings), metrics)
     if not (brokers or properties or declared or container or renewable):
         brokers = one_if_cluster(given, data or DATA_DIR)
-    if brokers is not None:
-        _check_several(brokers, declared, control)
+    _check_several(brokers, declared, control)
     versions = _versions(max_versions, control), max_versions
-    shown = _console(console)
-    hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions, console=shown)
+    hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions)
+    hosting = hosting._replace(console=_console(console), log_format=log_format)
     for option, is_given in (("--secure", secure), ("--brokers", brokers is not None)):
         if is_given and (properties is not None or container):
             raise click.UsageError(f"with {option}, give settings by --set, not by PROPERTIES")
+    if brokers is not None or secure:
+        start_logging(log_level, log_format)
     if brokers is not None:
         from kwire.cli.hosting.several import serve_several
 
-        start_logging(log_level)
         serve_several(brokers, given, data, port, hosting, owns, secure=secure)
         return
     if renewable:
@@ -207,7 +215,6 @@ def command(
         return
     try:
         if secure:
-            start_logging(log_level)
             serve_secured(given, data, port, hosting)
             return
         serve(properties, given, data, port, log_level, container, hosting)
@@ -227,7 +234,7 @@ def serve_anew(
     """Serve brokers that kwire.testing orders on standard input (kwire.cli.hosting.renewing)."""
     from kwire.cli.hosting.renewing import serve_renewable
 
-    start_logging(log_level)
+    start_logging(log_level, hosting.log_format)
     wanted = developed(with_shorthands(settings, data, port))
     run_it = partial(run_forked, hosting._replace(is_fleeting=owns is not None))
     is_controlled = hosting.control is not None
@@ -242,8 +249,10 @@ def _with_metrics(settings: dict[str, str], metrics: dict[str, str] | None) -> d
     return {**settings, **(metrics or {})}
 
 
-def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
-    """Raise UsageError for options that several brokers cannot have."""
+def _check_several(brokers: int | None, declared: Path | None, control: int | None) -> None:
+    """Raise UsageError for options that several brokers cannot have; None: there is one broker."""
+    if brokers is None:
+        return
     if declared is not None:
         raise click.UsageError(
             "--apply works with a single broker: run `kwire apply` when the cluster is ready"
@@ -296,7 +305,7 @@ def serve(
         from kwire.cli.hosting.container import log_level as container_level
 
         log_level = container_level(os.environ, log_level)
-    start_logging(log_level)
+    start_logging(log_level, hosting.log_format)
     overrides = with_shorthands(settings, data, port)
     if container:
         from kwire.cli.hosting.container import container_settings
@@ -529,6 +538,7 @@ def log_configuration(config: BrokerConfig, path: Path | None) -> None:
     """Log version, file and log directories; warn about settings without effect."""
     from kwire import __version__
 
+    name_broker(config.node_id)
     source = f", settings from {path}" if path else ""
     log.info("kwire %s, node %d%s", __version__, config.node_id, source)
     for directory in config.log_dirs:
@@ -560,10 +570,3 @@ def sentence_of(error: OSError) -> str:
         )
     words = (error.strerror or str(error)).lower()
     return f"{error.filename}: {words}" if error.filename else words
-
-
-def start_logging(level: str) -> None:
-    """Log to stderr, one line for each event: time, level unless it is INFO, logger, message."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(PlainFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[CollapsingHandler(handler)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -69,6 +70,49 @@ def test_serve_logs_data_folder_and_addresses(
     assert (tmp_path / "kwire-data" / ".kafka_cleanshutdown").exists()
 
 
+def test_serve_logs_json_lines_that_name_the_broker(
+    started: Callable[..., tuple[subprocess.Popen[str], str]], tmp_path: Path
+) -> None:
+    process, said = started("--port", "0", "--log-format", "json", "--set", "node.id=7")
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=120)
+    lines = [json.loads(line) for line in (said + rest).splitlines()]
+    assert {each["broker"] for each in lines} == {7}
+    assert f"data in {tmp_path / 'kwire-data'}" in [each["message"] for each in lines]
+    assert lines[-1]["level"] == "info"
+
+
+def test_serve_brokers_takes_the_log_format_from_the_environment(tmp_path: Path) -> None:
+    """As a container gets it.  The lines of each broker name it, those about all of them do not."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "1", "--port", "0"],
+        stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "KWIRE_LOG_FORMAT": "json"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    lines = []
+    try:
+        while "1 broker is ready" not in (line := process.stderr.readline()):
+            lines.append(json.loads(line))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=120)
+    lines += map(json.loads, [line, *rest.splitlines()])
+    by_broker = {each.get("broker"): each["message"] for each in lines}
+    assert by_broker.keys() == {None, 1}
+
+
+def test_error_that_ends_serve_is_a_json_line_too() -> None:
+    code = (
+        "from kwire.cli.repeats import start_logging\n"
+        "start_logging('info', 'json')\nraise ValueError('x')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    found = json.loads(done.stderr)
+    assert (found["level"], done.returncode) == ("critical", 1)
+    assert found["exception"].endswith("ValueError: x")
+
+
 def test_serve_stops_cleanly_at_ctrl_c(
     started: Callable[..., tuple[subprocess.Popen[str], str]],
 ) -> None:
@@ -97,7 +141,7 @@ import kwire.cli.serve
 class Attribute:
     def __set_name__(self, owner, name):
         raise KeyboardInterrupt
-def start_logging(level):
+def start_logging(*_):
     class Settings:
         attribute = Attribute()
 kwire.cli.serve.start_logging = start_logging

@@ -29,6 +29,7 @@ import click
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.console import control_urls
 from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
+from kwire.cli.repeats import name_broker
 from kwire.cli.securing.client_files import CLIENT_FILE
 from kwire.cli.serve import DATA_DIR, DEVELOPMENT, Hosting, controlled, with_shorthands
 from kwire.cluster.metadata.image import NO_CONTROLLER
@@ -320,6 +321,7 @@ class ClusterProcesses:
         from kwire.server.server import run as run_server
         from kwire.settings import ConfigError
 
+        name_broker(broker_id)
         try:
             run_server(
                 self._configs[broker_id],

@@ -245,7 +245,8 @@ def run_fork(
     path: Path, port: int, into: Path | None, hosting: Hosting, settings: dict[str, str]
 ) -> None:
     """Run a broker from the snapshot in a folder until it is stopped.  Raises SnapshotError."""
-    from kwire.cli.serve import developed, run, start_logging
+    from kwire.cli.repeats import start_logging
+    from kwire.cli.serve import developed, run
 
     said = description_of(path)
     start_logging("info")
