@@ -31,6 +31,12 @@ def test_process_metrics_are_those_of_this_process(node: Node) -> None:
     assert (version, node_id, cluster_id) == (kwire.__version__, "1", "test-cluster")
 
 
+def test_time_is_that_of_the_brokers_clock(node: Node) -> None:
+    before = node.broker.now_ms()
+    found = scrape_of(node).of("kwire_time_seconds")
+    assert before <= round(1000 * found) <= node.broker.now_ms()
+
+
 def test_log_directory_gives_the_room_on_its_disk_and_whether_it_is_cordoned(node: Node) -> None:
     (directory,) = node.logs.dirs.online_dirs
     name = str(directory.path)

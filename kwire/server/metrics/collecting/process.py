@@ -59,6 +59,7 @@ def _process(broker: Broker, samples: Samples) -> None:
         for name, value in io.items():
             samples.set(f"kafka_server_kafkaserver_linux_disk_{name}", int(value))
         samples.set("kwire_threads", sum(1 for _ in _TASKS.iterdir()))
+    samples.set("kwire_time_seconds", broker.now_ms() / 1000)
     for generation, each in enumerate(gc.get_stats()):
         samples.set("kwire_gc_collections_total", each["collections"], str(generation))
     python = ".".join(map(str, sys.version_info[:3]))

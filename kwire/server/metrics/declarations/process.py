@@ -54,6 +54,12 @@ PROCESS: Final = (
     gauge("process_start_time_seconds", "", "seconds", "Start, in seconds since 1970", _CLIENT),
     gauge("process_open_fds", "", "descriptors", "Open file descriptors", _CLIENT),
     gauge("process_max_fds", "", "descriptors", "Limit on open file descriptors", _CLIENT),
+    gauge(
+        "kwire_time_seconds",
+        "",
+        "seconds",
+        "The broker's clock, in seconds since 1970, with which it stamps records",
+    ),
     gauge("kwire_threads", "", "threads", "Threads of the process"),
     counter(
         "kwire_gc_collections_total",
