@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle, islice, permutations
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -27,12 +28,12 @@ from kwire.conformance.bench.against import (
     WARM_S,
     EarlierKwire,
     prefer_processors,
-    turn,
+    processor_s,
 )
 from kwire.conformance.bench.brokers import Kwire, running
-from kwire.conformance.bench.measure import Progress, Series
+from kwire.conformance.bench.measure import Progress, Series, new_topic
 from kwire.conformance.bench.report import Section
-from kwire.conformance.bench.rows import ROWS, Row
+from kwire.conformance.bench.rows import ROWS, Figures, Row
 from kwire.testing.hosting.ports import free_port
 
 HEADING = "What metrics cost"
@@ -45,9 +46,9 @@ REFERENCE = "reference"
 
 NOTE = (
     "kwire as it is, in turns with a reference: without metrics beside {commit}, and with metrics,"
-    " scraped each second, beside itself without. {rounds} rounds of {seconds:g} s; all brokers on"
-    " one processor, load generator and scraper on another. `python -m"
-    " kwire.conformance.bench.metered` repeats it."
+    " scraped once in each turn, beside itself without. {rounds} turns of {seconds:g} s each; all"
+    " brokers on one processor, load generator and scraper on another."
+    " `python -m kwire.conformance.bench.metered` repeats it."
 )
 
 
@@ -98,6 +99,26 @@ class ScrapingProcess:
         self._process.join()
 
 
+class Work:
+    """One row's work on one broker, in many short turns on the same topic."""
+
+    def __init__(self, row: Row, broker: Kwire) -> None:
+        self._row, self._broker, self._topic = row, broker, new_topic()
+        row.prepare(broker, self._topic)
+        row.sample(broker.address, self._topic, WARM_S)
+
+    def turn(self, seconds: float) -> Figures:
+        """Return the figures of a turn, with the broker's processor time for a request."""
+        start_s = processor_s(self._broker.pid)
+        sample = self._row.sample(self._broker.address, self._topic, seconds)
+        took_s = processor_s(self._broker.pid) - start_s
+        figures = self._row.figures_of(sample)
+        return figures | ({PROCESSOR.name: took_s * 1e6 / sample.requests} if took_s else {})
+
+    def end(self) -> None:
+        self._broker.delete_topic(self._topic)
+
+
 def measure_row(
     row: Row,
     brokers: dict[str, Kwire],
@@ -108,32 +129,34 @@ def measure_row(
 ) -> list[Series]:
     """Return the series of one row: metrics off beside before, and on beside off.
 
-    `brokers` are before, off and on.  Their order alternates from round to round.
+    `brokers` are before, off and on.  Their order changes from round to round.
     """
-    figures = [replace(figure, target=NO_LESS_THAN) for figure in (*row.figures, PROCESSOR)]
+    shown = [each for each in row.figures if each.name != "p99"]  # a short turn has too few
+    figures = [replace(figure, target=NO_LESS_THAN) for figure in (*shown, PROCESSOR)]
     off = [Series(row.key, f"{row.title}; metrics off", each, each.target) for each in figures]
     on = [Series(row.key, f"{row.title}; metrics on", each, each.target) for each in figures]
-    for broker in brokers.values():
-        turn(row, broker, WARM_S)
-    for number in range(rounds):
-        say(f"{row.title}: round {number + 1} of {rounds}")
+    say(row.title)
+    works = {name: Work(row, broker) for name, broker in brokers.items()}
+    for order in islice(cycle(permutations(works)), rounds):
         taken = {}
-        for name in list(brokers) if number % 2 == 0 else list(brokers)[::-1]:
+        for name in order:
             with scraper.during(wanted=name == "on"):
-                taken[name] = turn(row, brokers[name], seconds)
+                taken[name] = works[name].turn(seconds)
         for series_list, ours, theirs in ((off, "off", "before"), (on, "on", "off")):
             for series in series_list:
                 name = series.figure.name
                 if name in taken[ours] and name in taken[theirs]:
                     series.add(Kwire.name, taken[ours][name])
                     series.add(REFERENCE, taken[theirs][name])
+    for work in works.values():
+        work.end()
     return [*off, *on]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--against", default="HEAD~1", show_default=True, help="The earlier commit.")
-@click.option("--rounds", default=7, show_default=True, help="Turns of each broker in each row.")
-@click.option("--seconds", default=2.0, show_default=True, help="Length of a turn in seconds.")
+@click.option("--rounds", default=60, show_default=True, help="Turns of each broker in each row.")
+@click.option("--seconds", default=0.5, show_default=True, help="Length of a turn in seconds.")
 @click.option("--only", multiple=True, type=click.Choice(KEYS))
 @click.option(
     "--output",

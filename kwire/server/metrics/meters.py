@@ -357,6 +357,8 @@ class Meters:
         self.clock_ns = clock_ns
         self.started_ns = clock_ns()
         self.requests: dict[str, RequestMeter] = {}
+        self.by_key: dict[int, RequestMeter] = {}
+        """The meters of `requests` by API key, without those of Fetch."""
         self.topics: dict[str, TopicMeter] = {}
         self.gone = TopicMeter()
         self.corrupt_batches = 0
@@ -376,6 +378,13 @@ class Meters:
         meter = self.requests.get(name)
         if meter is None:
             meter = self.requests[name] = RequestMeter(name)
+        return meter
+
+    def request_of(self, api_key: int) -> RequestMeter:
+        """The meter of the requests of an API key that has one name only, so not of Fetch."""
+        meter = self.by_key.get(api_key)
+        if meter is None:
+            meter = self.by_key[api_key] = self.request(request_name(api_key))
         return meter
 
     def topic(self, name: str) -> TopicMeter:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kwire.codecs.errors import ErrorCode
+from kwire.log import Region
 from kwire.log.validator import WITHOUT_KEY
 from kwire.requests.handlers.fetching.fetch import TOPIC_IDS_SINCE as FETCH_BY_ID_SINCE
+from kwire.server.metrics.meters import FETCH_FOLLOWER
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE as PRODUCE_BY_ID_SINCE
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
         ProduceResponse,
     )
     from kwire.codecs.primitives import Records
-    from kwire.server.metrics.meters import Meters
+    from kwire.server.metrics.meters import Meters, RequestMeter
 
     NameOf = Callable[[bytes], str | None]
     """Returns the name of a topic by its id, or None for an unknown id."""
@@ -120,23 +122,38 @@ def _bytes_of(records: Records | None) -> int:
 
 
 def count_fetch(
-    meters: Meters, response: FetchResponse, version: int, name_of: NameOf, *, by_follower: bool
+    meters: Meters,
+    request_meter: RequestMeter,
+    response: FetchResponse,
+    version: int,
+    name_of: NameOf,
 ) -> None:
-    """Count the partitions that were fetched, and the bytes of their records."""
+    """Count the error codes, the partitions that were fetched, and the bytes of their records.
+
+    `request_meter` is that of consumers' or of followers' fetches.
+    """
+    errors = request_meter.errors
+    errors[response.error_code] += 1
     for topic in response.responses:
+        partitions = topic.partitions
+        size_bytes = failed = unseen = 0
+        for partition in partitions:
+            code, records = partition.error_code, partition.records
+            errors[code] += 1
+            if isinstance(records, Region):
+                size_bytes += records.size_bytes
+            elif records is not None:
+                size_bytes += _bytes_of(records)
+            if code:
+                failed += code not in _NO_FAILED_FETCH
+                unseen += code in _UNSEEN
         name = topic.topic if version < FETCH_BY_ID_SINCE else name_of(topic.topic_id)
-        if name is None or all(each.error_code in _UNSEEN for each in topic.partitions):
+        if name is None or unseen == len(partitions):
             continue
         meter = meters.topic(name)
-        size_bytes = 0
-        for partition in topic.partitions:
-            records, code = partition.records, partition.error_code
-            if records is not None:
-                size_bytes += _bytes_of(records)
-            if code and code not in _NO_FAILED_FETCH:
-                meter.failed_fetch_requests += 1
-        meter.fetch_requests += len(topic.partitions)
-        if by_follower:
+        meter.fetch_requests += len(partitions)
+        meter.failed_fetch_requests += failed
+        if request_meter.name == FETCH_FOLLOWER:
             meter.replication_bytes_out += size_bytes
         else:
             meter.bytes_out += size_bytes

@@ -7,10 +7,10 @@ with TLS, and with the faults of a controlled broker.
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
@@ -26,7 +26,6 @@ from kwire.server.metrics.meters import (
     Meters,
     RequestMeter,
     gaps,
-    request_name,
 )
 from kwire.server.metrics.response_errors import count_errors
 from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
@@ -83,7 +82,7 @@ class MeasuredPeer(Connection):
         self.load = ClientLoad()
         self._listener: ListenerMeter = meters.listener(self.context.listener)
         self._arrived = 0
-        """When the requests that are being answered were read; 0 if that is not known."""
+        """When the first of the requests that arrived together was answered; 0 before."""
         self._meter: RequestMeter | None = None
         """That of the request whose handler was called last."""
         self._decided: tuple[int, int, int] | None = None
@@ -112,7 +111,8 @@ class MeasuredPeer(Connection):
         super().forget()
 
     def _fold_shortcuts(self) -> None:
-        for shortcut in cast(dict[int, MeasuredShortcut], self._shortcuts).values():
+        shortcut: MeasuredShortcut
+        for shortcut in self._shortcuts.values():  # type: ignore[assignment]  # all are measured
             if shortcut.hits:
                 self.load.requests += shortcut.fold()
 
@@ -124,41 +124,40 @@ class MeasuredPeer(Connection):
         self._meter = self._decided = None
         began = clock_ns()
         outcome = super()._answer(frame)
-        now = clock_ns()
+        spent = clock_ns() - began
+        if not self._arrived:  # the first request of those that arrived together
+            self._arrived = began
         meter, version = self._meter, self.context.api_version
         if meter is None:
             meter, version = self._count_unhandled(frame)
         meter.versions[version] += 1
+        request_bytes, response_bytes = len(frame), 0
         load = self.load
         load.requests += 1
-        load.bytes_in += len(frame) + _SIZE_FIELD_BYTES
-        load.busy_ns += now - began
-        waits = outcome is not None and not isinstance(outcome, Frame)
-        response_bytes = outcome.wire_size if isinstance(outcome, Frame) else 0
-        load.bytes_out += response_bytes
-        meter.response_bytes += response_bytes
-        weight = 1 if waits or now - began > SLOW_NS else meter.weight()
-        if not weight:
-            return outcome
-        timed = _Timed(
-            meter=meter,
-            version=version,
-            weight=weight,
-            arrived=self._arrived or began,
-            began=began,
-            parked=now,
-            ready=now,
-            throttle_ns=0,
-            request_bytes=len(frame),
-            response_bytes=response_bytes,
-        )
-        if waits:
-            pending = cast(Awaitable[Frame | None], outcome)
-            return self._timed_later(
-                pending if self._meter is not None else self._renewing(pending), timed
-            )
-        self._unsent.append(timed)
+        load.bytes_in += request_bytes + _SIZE_FIELD_BYTES
+        load.busy_ns += spent
+        if outcome.__class__ is Frame:
+            response_bytes = outcome.wire_size
+            load.bytes_out += response_bytes
+            meter.response_bytes += response_bytes
+        elif outcome is not None:
+            sizes = request_bytes, 0
+            timed = _Timed(meter, version, 1, self._arrived, began, began + spent, 0, 0, *sizes)
+            return self._later(outcome, timed)  # type: ignore[arg-type]  # the third kind
+        weight = 1 if spent > SLOW_NS else meter.weight()
+        if weight:
+            ready, sizes = began + spent, (request_bytes, response_bytes)
+            timed = _Timed(meter, version, weight, self._arrived, began, ready, ready, 0, *sizes)
+            self._unsent.append(timed)
         return outcome
+
+    def _later(
+        self, pending: Awaitable[Frame | None], timed: _Timed
+    ) -> Coroutine[Any, Any, Frame | None]:
+        """Return what a request waits for, with its times."""
+        return self._timed_later(
+            pending if self._meter is not None else self._renewing(pending), timed
+        )
 
     def _count_unhandled(self, frame: memoryview) -> tuple[RequestMeter, int]:
         """Count the response to a request without a handler; returns its meter and version.
@@ -167,7 +166,7 @@ class MeasuredPeer(Connection):
         of a version that does not exist yet.
         """
         api_key, version = _KEY_AND_VERSION.unpack_from(frame)
-        meter = self.meters.request(request_name(api_key))
+        meter = self.meters.request_of(api_key)
         unknown = api_key == ApiKey.API_VERSIONS
         meter.errors[ErrorCode.UNSUPPORTED_VERSION if unknown else ErrorCode.NONE] += 1
         return meter, version
@@ -212,21 +211,21 @@ class MeasuredPeer(Connection):
             self._decided = self.meters.clock_ns(), throttle_ms * 1_000_000, size_bytes
         return super()._report_reply(reply, throttle_ms)
 
-    def _handle(
-        self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
-    ) -> Outcome:
-        """As Connection._handle; chooses the meter of the request."""
-        if binding.api_key == ApiKey.FETCH:
-            follower = replica_id(cast(Any, request), binding.api_version) >= 0
-            self._meter = self.meters.request(FETCH_FOLLOWER if follower else FETCH_CONSUMER)
+    def _meter_of(self, binding: Binding, request: Any) -> RequestMeter:  # noqa: ANN401 - any message
+        """Return the meter of a request, and keep it until the next one."""
+        api_key = binding.api_key
+        if api_key == ApiKey.FETCH:
+            follower = replica_id(request, binding.api_version) >= 0
+            meter = self.meters.request(FETCH_FOLLOWER if follower else FETCH_CONSUMER)
         else:
-            self._meter = self.meters.request(request_name(binding.api_key))
-        return super()._handle(binding, correlation_id, request, frame)
+            known = self.meters.by_key.get(api_key)
+            meter = self.meters.request_of(api_key) if known is None else known
+        self._meter = meter
+        return meter
 
     def _call_handler(self, binding: Binding, request: Message) -> Handled:
         """As Connection._call_handler; counts the errors in the response."""
-        meter = self._meter
-        assert meter is not None, "`_handle` has chosen it"
+        meter = self._meter or self._meter_of(binding, request)
         try:
             response = super()._call_handler(binding, request)
         except CloseConnection:
@@ -256,24 +255,27 @@ class MeasuredPeer(Connection):
         return response
 
     def _count_response(
-        self, meter: RequestMeter, binding: Binding, request: Message, response: Message
+        self,
+        meter: RequestMeter,
+        binding: Binding,
+        request: Any,  # noqa: ANN401 - any message
+        response: Any,  # noqa: ANN401 - any message
     ) -> None:
         """Count the error codes of a response, and what it says of topics."""
-        count_errors(response, meter.errors)
         api_key, version = binding.api_key, binding.api_version
-        name_of = self._broker.metadata.topic_name
         if api_key == ApiKey.FETCH:
-            follower = meter.name == FETCH_FOLLOWER
-            count_fetch(self.meters, cast(Any, response), version, name_of, by_follower=follower)
-        elif api_key == ApiKey.PRODUCE:
-            count_produce(self.meters, cast(Any, request), cast(Any, response), version, name_of)
+            count_fetch(self.meters, meter, response, version, self._broker.metadata.topic_name)
+            return
+        count_errors(response, meter.errors)
+        if api_key == ApiKey.PRODUCE:
+            name_of = self._broker.metadata.topic_name
+            count_produce(self.meters, request, response, version, name_of)
 
     # -- until the responses are sent
 
     def _answer_all(self, *, hold: bool = False) -> bool:
-        self._arrived = self.meters.clock_ns()
-        done = super()._answer_all(hold=hold)
         self._arrived = 0
+        done = super()._answer_all(hold=hold)
         if self._unsent and not self._outbox:
             self._note_sent()
         return done
@@ -298,7 +300,7 @@ class MeasuredPeer(Connection):
     def _note_sent(self) -> None:
         """Note the times of all requests whose responses were in the outbox: they are sent."""
         now = self.meters.clock_ns()
-        unsent, self._unsent = self._unsent, []
+        unsent, self._unsent, self._arrived = self._unsent, [], 0
         last_ready = unsent[-1].ready
         for timed in unsent:
             self._note(timed, last_ready, now)
@@ -372,7 +374,7 @@ class _MeasuredShortcuts(MeasuredPeer):
 
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
         if api_key not in self._shortcuts:
-            meter = self.meters.request(request_name(api_key))
+            meter = self.meters.request_of(api_key)
             self._shortcuts[api_key] = MEASURED_SHORTCUTS[api_key](meter)
         self._fold_shortcuts()  # before another version is learnt
         super()._learn(api_key, exchange)
@@ -384,7 +386,7 @@ class _MeasuredShortcuts(MeasuredPeer):
         replies: list[Frame] = []
         buffer, view, first, filled = self._buffer, self._view, self._start, self._end
         broker: Broker = self._broker
-        shortcuts = cast(dict[int, MeasuredShortcut], self._shortcuts)
+        shortcuts: dict[int, MeasuredShortcut] = self._shortcuts  # type: ignore[assignment]  # all are
         start = first
         while filled - start > _FRAME_SIZE_BYTES_MIN:
             size: int = _SIZE.unpack_from(buffer, start)[0]
@@ -414,7 +416,7 @@ class _MeasuredShortcuts(MeasuredPeer):
         """
         clock_ns, weight = self.meters.clock_ns, self._weight
         arrived = began = clock_ns()
-        shortcuts = cast(dict[int, MeasuredShortcut], self._shortcuts)
+        shortcuts: dict[int, MeasuredShortcut] = self._shortcuts  # type: ignore[assignment]  # all are
         answered: list[_Timed] = []
         while (frame := self._next_repeatable()) is not None:
             shortcut = shortcuts.get(frame[_API_KEY_AT])
