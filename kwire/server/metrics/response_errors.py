@@ -1,8 +1,11 @@
 """Counts the error codes in responses, of each class of message by a function made for it.
 
 These are the fields `error_code` at any depth, as Apache Kafka counts them; fields like
-`topic_config_error_code` say something else.  A response with thousands of partitions is counted on
-the broker's loop, so the functions look only at these fields and at parts that have some.
+`topic_config_error_code` say something else.  Where newer versions have the errors in a list, the
+code at the top of the message does not count beside that list (`_INSTEAD_OF_TOP`).
+
+A response with thousands of partitions is counted on the broker's loop, so the functions look only
+at these fields and at parts that have some.
 """
 
 from __future__ import annotations
@@ -11,7 +14,17 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import fields
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
+from kwire.codecs.messages.find_coordinator import FindCoordinatorResponse
+from kwire.codecs.messages.metadata import MetadataResponse
+from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.primitives import Struct
+
+_INSTEAD_OF_TOP: Final[dict[type[Struct], str]] = {
+    FindCoordinatorResponse: "coordinators",
+    MetadataResponse: "topics",
+    OffsetFetchResponse: "groups",
+}
+"""The list of a response; if it is not empty, the code at the top of the response says nothing."""
 
 Counts = MutableMapping[int, int]
 """How often each error code was seen; a missing code counts from 0, as in a defaultdict."""
@@ -47,7 +60,20 @@ def _counter(kind: type[Struct]) -> CountErrors | None:
         inner = None if part is None else _counter(part)
         if inner is not None:
             parts.append((field.name, inner))
-    return _of_fields(codes, parts) if codes or parts else None
+    if not codes and not parts:
+        return None
+    instead = _INSTEAD_OF_TOP.get(kind)
+    return _of_fields(codes, parts) if instead is None else _of_list(instead, codes, parts)
+
+
+def _of_list(name: str, codes: list[str], parts: list[tuple[str, CountErrors]]) -> CountErrors:
+    """Return the function for a class whose own codes count only if the list `name` is empty."""
+    count_all, count_parts = _of_fields(codes, parts), _of_fields([], parts)
+
+    def count(message: Any, counts: Counts) -> None:  # noqa: ANN401 - each class has other fields
+        (count_parts if getattr(message, name) else count_all)(message, counts)
+
+    return count
 
 
 def _of_fields(codes: list[str], parts: list[tuple[str, CountErrors]]) -> CountErrors:

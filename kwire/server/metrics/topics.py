@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ProduceRequest,
         ProduceResponse,
     )
+    from kwire.codecs.messages.share_fetch import ShareFetchResponse
     from kwire.codecs.primitives import Records
     from kwire.server.metrics.meters import Meters, RequestMeter
 
@@ -157,3 +158,12 @@ def count_fetch(
             meter.replication_bytes_out += size_bytes
         else:
             meter.bytes_out += size_bytes
+
+
+def count_share_fetch(meters: Meters, response: ShareFetchResponse, name_of: NameOf) -> None:
+    """Count the bytes of the records that a member of a share group gets."""
+    for topic in response.responses:
+        size_bytes = sum(_bytes_of(partition.records) for partition in topic.partitions)
+        name = name_of(topic.topic_id) if size_bytes else None
+        if name is not None:
+            meters.topic(name).bytes_out += size_bytes

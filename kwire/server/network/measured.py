@@ -30,7 +30,7 @@ from kwire.server.metrics.meters import (
 from kwire.server.metrics.response_errors import count_errors
 from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
 from kwire.server.metrics.slowest import SlowRequest
-from kwire.server.metrics.topics import count_fetch, count_produce
+from kwire.server.metrics.topics import count_fetch, count_produce, count_share_fetch
 from kwire.server.network.connection import Connection, LogIn, Outcome
 from kwire.server.network.tls_connection import TlsConnection
 
@@ -95,8 +95,8 @@ class MeasuredPeer(Connection):
         """Add what was counted since the last call to the meters of client and listener."""
         self._fold_shortcuts()
         load = self.load
-        if not load.requests:
-            return
+        if not (load.requests or load.bytes_out or load.throttle_ns):
+            return  # a request that waited counts its response and its throttle time later
         self.load = ClientLoad()
         listener, context = self._listener, self.context
         listener.requests += load.requests
@@ -267,9 +267,11 @@ class MeasuredPeer(Connection):
             count_fetch(self.meters, meter, response, version, self._broker.metadata.topic_name)
             return
         count_errors(response, meter.errors)
+        name_of = self._broker.metadata.topic_name
         if api_key == ApiKey.PRODUCE:
-            name_of = self._broker.metadata.topic_name
             count_produce(self.meters, request, response, version, name_of)
+        elif api_key == ApiKey.SHARE_FETCH:
+            count_share_fetch(self.meters, response, name_of)
 
     # -- until the responses are sent
 

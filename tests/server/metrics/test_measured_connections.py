@@ -199,6 +199,23 @@ async def test_throttle_time_counts_for_request_and_client(
         assert throttled == {"test": told.throttle_time_ms * 1_000_000, "admin": 0}
 
 
+async def test_throttle_time_counts_for_a_client_that_sends_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        await set_quota(measured.broker, "producer_byte_rate", 1000.0, {"client-id": "test"})
+        told = await client.ask(produce(10_500), 9, ProduceResponse)
+
+        def throttled() -> dict[str | None, int]:
+            """The throttle times by client; the request itself is folded long before its own."""
+            busiest = measured.meters.clients.busiest()
+            return {key.client_id: load.throttle_ns for key, load in busiest if load.throttle_ns}
+
+        await until(lambda: bool(throttled()))
+        assert throttled() == {"test": told.throttle_time_ms * 1_000_000}
+
+
 async def test_shortcut_behind_a_gate_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
