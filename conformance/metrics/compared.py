@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from kwire.conformance.metrics.load import PREFIX
@@ -49,7 +50,6 @@ NOT_SENT_BY_CLIENTS_ALONE: Final = frozenset(
         "ControllerRegistration",
         "DeleteShareGroupState",
         "DescribeTransactions",
-        "Fetch",
         "FetchFollower",
         "FetchSnapshot",
         "FindCoordinator",
@@ -68,6 +68,14 @@ NOT_SENT_BY_CLIENTS_ALONE: Final = frozenset(
 def of_clients(labels: Labels) -> bool:
     """Keep the requests that only clients send."""
     return labels["request"] not in NOT_SENT_BY_CLIENTS_ALONE
+
+
+def of_clients_errors(labels: Labels) -> bool:
+    """Keep the requests that only clients send; errors of fetches count for all fetches together.
+
+    The error of a fetch is one of the name Fetch, also in Apache Kafka.
+    """
+    return of_clients(labels) and labels["request"] != "FetchConsumer"
 
 
 def of_clients_version(labels: Labels) -> bool:
@@ -113,13 +121,12 @@ COMPARED: Final = (
     *_growth(
         _named(
             _TOPIC_METRICS,
-            "nokeycompactedtopicrecords invalidmessagecrcrecords invalidmagicnumberrecords"
-            " invalidoffsetorsequencerecords",
+            "nokeycompactedtopicrecords invalidmessagecrcrecords",
             "_total",
         )
     ),
     *_growth([f"{_REQUEST_METRICS}_requests_total"], "request", "version", keep=of_clients_version),
-    *_growth([f"{_REQUEST_METRICS}_errors_total"], "request", "error", keep=of_clients),
+    *_growth([f"{_REQUEST_METRICS}_errors_total"], "request", "error", keep=of_clients_errors),
     *_growth([f"{_REQUEST_METRICS}_totaltimems_count"], "request", keep=of_clients),
     *_values(
         _named("kafka_log_log", "logendoffset logstartoffset numlogsegments size"),
@@ -199,4 +206,15 @@ ONE_BROKER_ONLY: Final = frozenset(
 
 def rows_for(brokers: int) -> list[Compared]:
     """Return the comparisons for clusters of this many brokers."""
-    return [row for row in COMPARED if brokers == 1 or row.metric not in ONE_BROKER_ONLY]
+    if brokers == 1:
+        return list(COMPARED)
+    return [
+        replace(row, keep=partial(_not_of_followers, row.keep))
+        for row in COMPARED
+        if row.metric not in ONE_BROKER_ONLY
+    ]
+
+
+def _not_of_followers(keep: Keep, labels: Labels) -> bool:
+    """Keep what `keep` takes, but no fetches of clients and followers together."""
+    return labels.get("request") != "Fetch" and keep(labels)

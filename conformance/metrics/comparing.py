@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,8 +18,8 @@ from kwire.conformance.metrics.subjects import Subject
 TOLERANCE: Final = 0.02
 SETTLE_TIMEOUT_S: Final = 120.0
 SETTLE_POLL_S: Final = 0.5
-SETTLED_SCRAPES: Final = 3
-"""Scrapes in a row that must have the same values."""
+UNCHANGED_SCRAPES: Final = 2
+"""Scrapes in a row that must have the values of the scrape before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +62,35 @@ def measure(subject: Subject, rows: Sequence[Compared] = COMPARED) -> ScrapedLoa
     sender = Load(subject.bootstrap)
     try:
         sender.prepare()
-        before = settled(subject.urls, rows)
+        before = settled(subject, rows)
         for step in (*load.STEPS, *coordinated.STEPS):
             step(sender)
         time.sleep(subject.renewal_s)
-        return ScrapedLoad(before, settled(subject.urls, rows))
+        return ScrapedLoad(before, settled(subject, rows))
     finally:
         sender.finish()
 
 
-def settled(urls: Iterable[str], rows: Sequence[Compared]) -> Scrape:
+def settled(subject: Subject, rows: Sequence[Compared]) -> Scrape:
     """Scrape until the compared values stay the same: brokers count some things after a reply.
 
     Raises TimeoutError if they go on changing.
     """
-    endpoints = tuple(urls)
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    seen: list[dict[str, dict[tuple[str, ...], float]]] = []
+    values: dict[str, dict[tuple[str, ...], float]] = {}
+    unchanged = 0
+    changed: Counter[str] = Counter()
     while True:
-        scrape = read(endpoints)
-        seen.append({each.metric: scrape.sums(each.metric, each.by, each.keep) for each in rows})
-        if len(seen) >= SETTLED_SCRAPES and all(
-            values == seen[-1] for values in seen[-SETTLED_SCRAPES:]
-        ):
+        scrape = read(subject.urls, subject.controllers)
+        before = values
+        values = {row.metric: scrape.sums(row.metric, row.by, row.keep) for row in rows}
+        differ = [name for name in values if values[name] != before.get(name)]
+        unchanged = 0 if differ else unchanged + 1
+        if unchanged == UNCHANGED_SCRAPES:
             return scrape
+        changed.update(differ)
         if time.monotonic() > deadline:
-            changed = [name for name in seen[-1] if seen[-1][name] != seen[-2][name]]
-            raise TimeoutError(f"metrics go on changing: {changed}")
+            raise TimeoutError(f"metrics go on changing: {changed.most_common(5)}")
         time.sleep(SETTLE_POLL_S)
 
 

@@ -14,6 +14,7 @@ Keep = Callable[[Labels], bool]
 """Whether a comparison takes the series with these labels."""
 
 TIMEOUT_S: Final = 60.0
+CONTROLLERS: Final = "kafka_controller_"
 
 
 def keep_all(labels: Labels) -> bool:
@@ -86,9 +87,16 @@ class Matcher:
         return satisfied != self.operator.startswith("!")
 
 
-def read(urls: Iterable[str]) -> Scrape:
-    """Scrape these endpoints.  Raises OSError."""
-    return Scrape(_text(url) for url in urls)
+def read(urls: Iterable[str], controllers: Iterable[str] = ()) -> Scrape:
+    """Scrape brokers, and what only controllers have of controllers.  Raises OSError."""
+    texts = [_text(url) for url in urls]
+    return Scrape([*texts, *(_of_controllers(_text(url)) for url in controllers)])
+
+
+def _of_controllers(text: str) -> str:
+    """Return the lines of a controller's metrics; a controller counts its own requests, too."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if line.startswith(CONTROLLERS))
 
 
 def _text(url: str) -> str:

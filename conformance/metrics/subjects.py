@@ -26,10 +26,12 @@ RENEWAL_S: Final = 65.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A running cluster: the addresses of its brokers, and of all its metrics."""
+    """A running cluster: the addresses of its brokers, and of their metrics."""
 
     bootstrap: str
     urls: tuple[str, ...]
+    controllers: tuple[str, ...] = ()
+    """The metrics of controllers that are no brokers."""
     renewal_s: float = 0.0
     """After this time all metrics show what has happened."""
 
@@ -96,7 +98,8 @@ def apache(directory: Path, count: int) -> Iterator[Subject]:
             node.wait_until_up()
         _wait_until_members(nodes[1:])
         bootstrap = ",".join(node.bootstrap for node in nodes[1:])
-        yield Subject(bootstrap, tuple(_url(port) for port in metrics), RENEWAL_S)
+        controller, *urls = [_url(port) for port in metrics]
+        yield Subject(bootstrap, tuple(urls), (controller,), RENEWAL_S)
     finally:
         for node in reversed(nodes):
             node.stop()
