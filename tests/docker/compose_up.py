@@ -4,7 +4,8 @@
 the file, uses the brokers as the file's readers would, and ends everything.  Each broker is the
 image's entry point with only the file's variables.  A controller is Apache Kafka, which its image's
 own program sets up by the variables.  Both have their own host name and an empty
-/var/lib/kafka/data.  Published ports are forwarded from localhost, as Docker does.
+/var/lib/kafka/data.  Published ports are forwarded from localhost, as Docker does.  Prometheus and
+Grafana are not started: what Prometheus would read is read from its container.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ ZOOKEEPER_PORT = 2181
 WAIT_S = 120
 OWN_DATA = "mount -t tmpfs none /var/lib && mkdir -p /var/lib/kafka/data"
 RUN_BROKER = f"{OWN_DATA} && exec docker/run"
+BROKER_IMAGE = "kwire"
 APACHE_IMAGE = "apache/kafka:"
+PROMETHEUS_IMAGE = "prom/prometheus:"
+PROMETHEUS_FILE = ROOT / "docker/grafana/prometheus.yml"
 SET_UP = "kafka.docker.KafkaDockerWrapper"
 """The class with which the image apache/kafka writes its settings and formats its data."""
 ENDED_BY_SIGTERM = 143
@@ -168,7 +172,9 @@ def ask_brokers(services: Mapping[str, Service], hosts: Mapping[str, Host]) -> N
 
     Clients get one address of each broker, and then use those that it advertises.
     """
-    brokers = {name: of for name, of in services.items() if "ports" in of}
+    brokers = {
+        name: of for name, of in services.items() if "ports" in of and of["image"] == BROKER_IMAGE
+    }
     for name, service in brokers.items():
         wait_until_healthy(service, hosts[name])
     from_machine = ",".join(f"localhost:{of['ports'][0].split(':')[0]}" for of in brokers.values())
@@ -189,6 +195,19 @@ def ask_brokers(services: Mapping[str, Service], hosts: Mapping[str, Host]) -> N
     for name, service in services.items():
         if "profiles" in service:  # docker compose run --rm NAME
             print(run(service["command"], hosts[name], IN_IMAGE))
+        elif service["image"].startswith(PROMETHEUS_IMAGE):
+            read_metrics(hosts[name])
+
+
+def read_metrics(host: Host) -> None:
+    """Read the endpoints of prometheus.yml from Prometheus's container."""
+    for job in yaml.safe_load(PROMETHEUS_FILE.read_text())["scrape_configs"]:
+        for static in job["static_configs"]:
+            for target in static["targets"]:
+                read = f"print(urlopen('http://{target}/metrics').read().decode())"
+                script = f"from urllib.request import urlopen; {read}"
+                text = run([sys.executable, "-c", script], host, IN_IMAGE)
+                assert "kafka_server_brokertopicmetrics_messagesin_total" in text, text
 
 
 def services_of(file: Path) -> dict[str, Service]:
@@ -205,7 +224,7 @@ async def up(services: Mapping[str, Service], folder: Path) -> None:
                 running.enter_context(zookeeper(hosts[name], folder))
             elif service["image"].startswith(APACHE_IMAGE):
                 running.enter_context(controller(name, service, hosts[name], folder))
-            elif "profiles" not in service:
+            elif service["image"] == BROKER_IMAGE and "profiles" not in service:
                 running.enter_context(broker(name, service, hosts[name], folder))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(publish, services, hosts)

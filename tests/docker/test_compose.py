@@ -11,6 +11,7 @@ import yaml
 from kwire.cli.hosting.container import container_settings
 from kwire.codecs.uuids import uuid_bytes
 from kwire.conformance.apache_kafka import VERSION
+from kwire.conformance.metrics.prometheus import RELEASE as PROMETHEUS_VERSION
 from kwire.settings import BrokerConfig, load
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
@@ -64,7 +65,10 @@ def test_compose_volumes_are_declared_and_not_shared(name: str) -> None:
         for service in file["services"].values()
         for volume in service.get("volumes", [])
     ]
-    assert sorted(used) == sorted(file["volumes"])
+    mounted = [source for source in used if source.startswith("./")]
+    assert all((DOCKER / source).exists() for source in mounted)
+    assert sorted(set(used) - set(mounted)) == sorted(file["volumes"])
+    assert len(set(used)) == len(used)
 
 
 def test_compose_cluster_has_three_brokers_on_one_zookeeper(tmp_path: Path) -> None:
@@ -119,3 +123,23 @@ def test_compose_services_have_known_keys_and_dependencies(name: str) -> None:
 def test_compose_zookeeper_stores_data_in_the_volumes_of_its_image() -> None:
     volumes = parsed(DOCKER / "cluster.yaml")["services"]["zookeeper"]["volumes"]
     assert {volume.split(":")[1] for volume in volumes} == ZOOKEEPER_VOLUMES
+
+
+def test_compose_monitoring_reads_the_metrics_of_its_broker(tmp_path: Path) -> None:
+    services = parsed(DOCKER / "monitoring.yaml")["services"]
+    metrics = config_of(services["kafka"], tmp_path).metrics
+    (job,) = parsed(DOCKER / "grafana" / "prometheus.yml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"kafka:{metrics.metrics_port}"]}]
+    assert metrics.metrics_host == "0.0.0.0"
+    assert services["prometheus"]["image"] == f"prom/prometheus:{PROMETHEUS_VERSION}"
+
+
+def test_compose_monitoring_provisions_the_dashboard_and_its_datasource() -> None:
+    services = parsed(DOCKER / "monitoring.yaml")["services"]
+    mounts = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"])
+    provisioning = DOCKER / "grafana" / "provisioning"
+    (provider,) = parsed(provisioning / "dashboards" / "kwire.yaml")["providers"]
+    assert mounts["./grafana/dashboards"] == provider["options"]["path"]
+    (source,) = parsed(provisioning / "datasources" / "prometheus.yaml")["datasources"]
+    (port,) = services["prometheus"]["ports"]
+    assert source["url"] == f"http://prometheus:{port.split(':')[1]}"
