@@ -1,0 +1,197 @@
+"""Questions of an operator about one broker, each answered by its metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.conformance.metrics.load import GREEDY, QUOTA_BYTES_PER_S
+from kwire.conformance.metrics.scrape import Labels
+from tests.operations.scenes import (
+    BUSY_REQUESTS,
+    COMMITTED,
+    RECORDS_IN_ORDERS,
+    SLOW_MS,
+    TroubledBroker,
+    largest,
+    of_group,
+)
+from tests.polling import until
+
+pytestmark = pytest.mark.slow
+
+TOPICS = "kafka_server_brokertopicmetrics_"
+REQUESTS = "kafka_network_requestmetrics_"
+
+
+def test_which_group_is_behind(scene: TroubledBroker) -> None:
+    (group,), lag = largest(scene.after, "kafka_consumergroup_lag", ["consumergroup"])
+    assert group == scene.billing
+    assert lag == RECORDS_IN_ORDERS - COMMITTED
+
+
+def test_in_which_partition_is_a_group_behind(scene: TroubledBroker) -> None:
+    place, lag = largest(
+        scene.after, "kafka_consumergroup_lag", ["topic", "partition"], of_group(scene.billing)
+    )
+    assert place == (scene.orders.name, "0")
+    assert lag == RECORDS_IN_ORDERS - COMMITTED
+
+
+def test_which_groups_have_no_members(scene: TroubledBroker) -> None:
+    members = scene.after.sums("kafka_consumergroup_members", ["consumergroup"])
+    without = {group for (group,), count in members.items() if not count}
+    assert without == {scene.billing, scene.load.idle}
+
+
+def test_why_did_this_group_rebalance(scene: TroubledBroker) -> None:
+    """Its epoch grew with each of its members, whose number is also a metric."""
+    keep = of_group(scene.restless)
+    (group,), epochs = largest(scene.after, "kwire_group_epoch", ["group"], keep)
+    members = scene.after.sums("kafka_consumergroup_members", ["consumergroup"], keep)
+    assert group == scene.restless
+    assert epochs >= members[group,] == 3
+
+
+def test_in_which_state_is_each_group(scene: TroubledBroker) -> None:
+    def current(labels: Labels) -> bool:
+        return bool(labels["state"])
+
+    states = scene.after.sums("kwire_group_state", ["group", "type", "state"], current)
+    found = {(group, kind): state for (group, kind, state), value in states.items() if value}
+    load = scene.load
+    assert found[load.classic, "classic"] == "Stable"
+    assert found[load.idle, "classic"] == "Empty"
+    assert found[load.consumers, "consumer"] == "Stable"
+    assert found[load.sharers, "share"] == "Stable"
+    assert load.streamers in {group for group, _ in found}
+
+
+def test_what_fills_the_disk(scene: TroubledBroker) -> None:
+    (topic,), size = largest(scene.after, "kafka_log_log_size", ["topic"])
+    assert topic == scene.orders.name
+    assert size > RECORDS_IN_ORDERS * 200
+
+
+def test_how_much_room_is_left_on_the_disk(scene: TroubledBroker) -> None:
+    usable = scene.after.sums("kwire_log_directory_usable_bytes", ["logDirectory"])
+    total = scene.after.sums("kwire_log_directory_total_bytes", ["logDirectory"])
+    assert usable.keys() == total.keys() != set()
+    assert all(0 < usable[directory] <= total[directory] for directory in usable)
+
+
+def test_which_topic_grows_fastest(scene: TroubledBroker) -> None:
+    grown = scene.grown("kafka_log_log_size", ["topic"])
+    assert max(grown, key=grown.__getitem__) == (scene.orders.name,)
+
+
+def test_which_topic_gets_the_most_records(scene: TroubledBroker) -> None:
+    records = scene.grown(f"{TOPICS}messagesin_total", ["topic"], lambda each: "topic" in each)
+    (busiest,) = max(records, key=records.__getitem__)
+    assert busiest in {scene.orders.name, scene.load.plain.name}
+    assert records[scene.orders.name,] == RECORDS_IN_ORDERS
+
+
+def test_which_client_is_throttled(scene: TroubledBroker) -> None:
+    rates = scene.after.sums("kafka_server_quota_byte_rate", ["resource", "clientId"])
+    limits = scene.after.sums("kwire_quota_limit", ["resource", "clientId"])
+    assert limits["Produce", GREEDY] == QUOTA_BYTES_PER_S
+    assert rates["Produce", GREEDY] > 0
+
+    def throttled() -> set[str]:
+        """The clients that were throttled; a throttle time counts when it has passed."""
+        clients = scene.operator.slow()["clients"]
+        return {each["client_id"] for each in clients if each["throttle_ns"]}
+
+    until(lambda: bool(throttled()), "no client was throttled")
+    assert throttled() == {GREEDY}
+
+
+def test_which_client_sends_the_most_requests(scene: TroubledBroker) -> None:
+    clients = {each["client_id"]: each for each in scene.operator.slow()["clients"]}
+    assert clients["busy"]["requests"] == BUSY_REQUESTS
+    assert clients["busy"]["client_host"] == "127.0.0.1"
+
+
+def test_which_requests_are_the_slowest(scene: TroubledBroker) -> None:
+    """Each has its client, and where its time went; the wait for records is no slowness."""
+    requests = scene.operator.slow()["requests"]
+    times = [each["blamed"] for each in requests]
+    assert times == sorted(times, reverse=True)
+    for each in requests:
+        assert each["name"]
+        assert each["client_host"] == "127.0.0.1"
+        assert each["local"] + each["remote"] + each["queue"] <= each["total"]
+    (patient,) = [each for each in requests if each["client_id"] == "patient"] or [None]
+    assert patient is None or patient["remote"] > patient["blamed"]
+
+
+def test_where_does_the_time_of_a_request_go(scene: TroubledBroker) -> None:
+    """A fetch that waits for records spends its time outside of the loop."""
+
+    def longest(labels: Labels) -> bool:
+        return labels == {"request": "FetchConsumer", "quantile": "0.999"}
+
+    remote = scene.after.sums(f"{REQUESTS}remotetimems", [], longest)[()]
+    local = scene.after.sums(f"{REQUESTS}localtimems", [], longest)[()]
+    assert remote > SLOW_MS * 0.9 > local
+
+
+def test_which_errors_do_clients_get(scene: TroubledBroker) -> None:
+    errors = scene.grown(
+        f"{REQUESTS}errors_total", ["request", "error"], lambda each: each["error"] != "NONE"
+    )
+    assert errors["Produce", "MESSAGE_TOO_LARGE"] == 10
+    assert errors["Produce", "INVALID_RECORD"] == 10
+    assert errors["FetchConsumer", "OFFSET_OUT_OF_RANGE"] == 10
+
+
+def test_which_versions_do_clients_use(scene: TroubledBroker) -> None:
+    """Before an upgrade: which clients would no longer be served?"""
+    versions = scene.grown(f"{REQUESTS}requests_total", ["request", "version"])
+    assert versions["Produce", "3"] > 0
+    assert versions["Metadata", "0"] > 0
+
+
+def test_how_many_requests_wait_and_for_what(scene: TroubledBroker) -> None:
+    waiting = scene.after.sums(
+        "kafka_server_delayedoperationpurgatory_numdelayedoperations", ["delayedOperation"]
+    )
+    assert waiting["Fetch",] == 1
+    assert waiting["Produce",] == 0
+
+
+def test_who_fails_to_log_in(scene: TroubledBroker) -> None:
+    failed = scene.grown(
+        "kafka_server_socket_server_metrics_failed_authentication_total", ["listener"]
+    )
+    assert failed["SASL",] == 1
+    assert not failed.get(("PLAINTEXT",), 0)
+
+
+def test_how_many_clients_are_connected(scene: TroubledBroker) -> None:
+    connections = scene.after.sums(
+        "kafka_server_socket_server_metrics_connection_count", ["listener"]
+    )
+    created = scene.grown(
+        "kafka_server_socket_server_metrics_connection_creation_total", ["listener"]
+    )
+    assert connections["PLAINTEXT",] >= 5
+    assert created["SASL",] == 1
+
+
+def test_does_a_transaction_hang(scene: TroubledBroker) -> None:
+    waiting = scene.after.sums("kafka_cluster_partition_laststableoffsetlag", ["topic"])
+    topics = {topic for (topic,), lag in waiting.items() if lag}
+    assert topics == {scene.load.transactional.name}
+    assert scene.after.sums("kwire_transactions", ["state"])["Ongoing",] == 1
+    assert scene.after.sums("kwire_transaction_oldest_open_seconds", [])[()] > 0
+
+
+def test_do_members_of_a_share_group_fail(scene: TroubledBroker) -> None:
+    """They hold records, and released some, which were delivered more than once."""
+    keep = of_group(scene.load.sharers)
+    states = scene.after.sums("kwire_share_partition_records", ["topic", "state"], keep)
+    assert {topic for topic, _ in states} == {scene.load.queue.name}
+    assert sum(states.values()) > 0
+    deliveries = scene.after.sums("kwire_share_partition_deliveries_max", ["topic"], keep)
+    assert deliveries[scene.load.queue.name,] >= 1
