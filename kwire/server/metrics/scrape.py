@@ -65,12 +65,12 @@ class Scraper:
         meters.fold()
         yield from requests.collect(meters, samples)
         yield from partitions.collect(broker, samples)
-        cluster.collect(broker, samples)
-        yield
+        yield from cluster.collect(broker, samples)
         replication.collect(broker, self._changes, samples)
         yield from groups.collect(broker, self.ends, self._counts, samples)
         shares.collect(broker, self.ends, self._counts, samples)
         yield
         transactions.collect(broker, samples)
         quotas.collect(broker, samples)
+        yield
         process.collect(broker, self._health.phase, samples)

@@ -21,6 +21,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     Topology,
 )
 from kwire.server.metrics.collecting.groups import STATES
+from kwire.server.metrics.samples import Samples
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import Transaction, TransactionState
 from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
@@ -155,6 +156,24 @@ async def test_lag_of_an_offset_beyond_the_end_is_0(
     coordinator = coordinating(make_node)
     commit(coordinator, "g", 7, 0)
     assert scrape_of(coordinator).of("kafka_consumergroup_lag", "g", "t", "0") == 0
+
+
+async def test_groups_that_are_deleted_between_two_steps_do_not_break_the_scrape(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.server.metrics.collecting.groups.VALUES_PER_STEP", 1)
+    coordinator = coordinating(make_node)
+    for group in ("a", "b", "c"):
+        commit(coordinator, group, 1, 1)
+    machine = coordinator.broker.coordinators.groups.runtime.shards[0].machine
+    samples, steps = Samples(), 0
+    for _ in scraper_of(coordinator.broker).steps(samples):
+        steps += 1
+        if samples.names() & {"kafka_consumergroup_members"} and machine.groups:
+            machine.groups.popitem()
+            machine.offsets.by_group.popitem()
+    assert steps > 3  # one for each group, and those of other metrics
+    assert Scraped(samples).of(f"{GROUPS}group_count", "classic") == 3
 
 
 async def test_each_rebalance_raises_the_epoch_of_a_group(

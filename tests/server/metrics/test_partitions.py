@@ -10,6 +10,7 @@ import pytest
 
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.codecs.batches import ControlType
+from kwire.server.metrics.collecting import partitions
 from kwire.server.metrics.samples import Samples
 from tests.requests.handlers.node import NODE_ID, Node
 from tests.server.metrics.scraping import Scraped, scrape, scraper_of
@@ -179,4 +180,5 @@ async def test_scrape_lets_other_work_go_on_between_steps_and_survives_a_deletio
         pass
     assert Scraped(samples).of("kafka_server_replicamanager_partitioncount") == 2
     assert Scraped(samples).of("kafka_server_replicamanager_offlinereplicacount") == 0
+    assert len(list(partitions.collect(node.broker, Samples()))) == 2
     assert (await scraper.scrape()).names() == samples.names()

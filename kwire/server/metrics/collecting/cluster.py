@@ -7,21 +7,27 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kwire.cluster.metadata.features import METADATA_VERSION
 from kwire.cluster.metadata.image import NO_LEADER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kwire.broker.broker import Broker
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.server.metrics.samples import Samples
 
 
-def collect(broker: Broker, samples: Samples) -> None:
-    """Give the metrics of the cluster and of its metadata."""
-    image = broker.image
-    partitions = offline = not_preferred = moving = 0
+PARTITIONS_PER_STEP: Final = 2000
+"""They take 2 ms."""
+
+
+def collect(broker: Broker, samples: Samples) -> Iterator[None]:
+    """Give the metrics of the cluster and of its metadata; yields after each step."""
+    image = broker.image  # one image from the first step to the last
+    partitions = offline = not_preferred = moving = step = 0
     for topic in image.topics.values():
         partitions += len(topic.partitions)
         for partition in topic.partitions:
@@ -32,6 +38,9 @@ def collect(broker: Broker, samples: Samples) -> None:
                 not_preferred += 1
             if leader == broker.node_id and (partition.adding or partition.removing):
                 moving += 1
+        if partitions - step >= PARTITIONS_PER_STEP:
+            step = partitions
+            yield
     samples.set("kafka_server_replicamanager_reassigningpartitions", moving)
     if broker.membership.forwarding is None:
         rules = broker.membership.is_controller

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from kwire.broker.broker import Broker
     from kwire.groups.group import Group
@@ -32,12 +32,16 @@ PARTITION_STATES: Final = ("loading", "active", "failed")
 """The states of a partition that a coordinator leads, by the names that Kafka's metrics have."""
 
 
+VALUES_PER_STEP: Final = 1000
+"""Offsets, or groups, after which other work may go on; they take 2 ms."""
+
+
 def collect(
     broker: Broker, ends: EndOffsets, counts_since_start: CoordinatorCounts, samples: Samples
 ) -> Iterator[None]:
     """Give the metrics of all groups in partitions of `__consumer_offsets` that are led here.
 
-    Yields after each of these partitions.
+    Yields after each step.
     """
     coordinator = broker.coordinators.groups_if_any
     states = {kind: dict.fromkeys(names, 0) for kind, names in STATES.items()}
@@ -46,9 +50,8 @@ def collect(
     if coordinator is not None:
         partition_states.update(shard.state.value for shard in coordinator.runtime.shards.values())
         for shard in list(coordinator.runtime.active()):
-            _groups(shard.machine, states, samples)
-            offsets += _offsets(shard.machine.offsets, ends, samples)
-            yield
+            yield from _groups(shard.machine, states, samples)
+            offsets += yield from _offsets(shard.machine.offsets, ends, samples)
     coordination = "kafka_server_group_coordinator_metrics_"
     for kind, counts in states.items():
         samples.set(f"{coordination}group_count", sum(counts.values()), kind)
@@ -76,12 +79,14 @@ def _counts(counts: CoordinatorCounts, samples: Samples) -> None:
         samples.set(f"{coordination}{kind}_group_rebalance_count", counts.rebalances[kind])
 
 
-def _groups(machine: GroupMachine, states: dict[str, dict[str, int]], samples: Samples) -> None:
-    """Count the groups of one partition, and give the metrics of each."""
+def _groups(
+    machine: GroupMachine, states: dict[str, dict[str, int]], samples: Samples
+) -> Iterator[None]:
+    """Count the groups of one partition, and give the metrics of each; yields after each step."""
     members_of = samples.series("kafka_consumergroup_members")
     epoch_of, state_of = samples.series("kwire_group_epoch"), samples.series("kwire_group_state")
     tasks_of = samples.series("kwire_streams_group_tasks")
-    for group in machine.groups.values():
+    for number, group in enumerate(list(machine.groups.values()), 1):
         group_id, kind, state = group.group_id, group.type_name, group.state_name
         states[kind][state] = states[kind].get(state, 0) + 1
         members = _members(group)
@@ -91,6 +96,9 @@ def _groups(machine: GroupMachine, states: dict[str, dict[str, int]], samples: S
         if kind == STREAMS:
             for role in ("active", "standby", "warmup"):
                 tasks_of[group_id, role] = _tasks(members.values(), role)
+        if number % VALUES_PER_STEP == 0:
+            yield
+    yield
 
 
 def _members(group: Group) -> dict[str, Any]:
@@ -110,15 +118,15 @@ def _tasks(members: Iterable[Any], role: str) -> int:
     return sum(len(these) for each in members for these in getattr(each.assigned, role).values())
 
 
-def _offsets(offsets: Offsets, ends: EndOffsets, samples: Samples) -> int:
-    """Give each committed offset and its lag; returns how many there are.
+def _offsets(offsets: Offsets, ends: EndOffsets, samples: Samples) -> Generator[None, None, int]:
+    """Give each committed offset and its lag; yields after each step, returns how many there are.
 
     The lag is missing while the end of the partition is not known here.
     """
     offset_of = samples.series("kafka_consumergroup_current_offset")
     lag_of = samples.series("kafka_consumergroup_lag")
-    count = 0
-    for group_id, topics in offsets.by_group.items():
+    count = step = 0
+    for group_id, topics in list(offsets.by_group.items()):
         for topic, partitions in topics.items():
             count += len(partitions)
             for index, committed in partitions.items():
@@ -127,4 +135,7 @@ def _offsets(offsets: Offsets, ends: EndOffsets, samples: Samples) -> int:
                 end = ends.of(topic, index)
                 if end is not None:
                     lag_of[labels] = max(0, end - committed.offset)
+        if count - step >= VALUES_PER_STEP:
+            step = count
+            yield
     return count
