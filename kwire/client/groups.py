@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from struct import error as StructError
 from typing import Any, Final, TypeVar
 
 from kwire.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster, TopicPartition
@@ -39,6 +40,7 @@ from kwire.codecs.messages.share_group_describe import Assignment as ShareAssign
 from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kwire.codecs.primitives import DecodeError
 
 T = TypeVar("T")
 
@@ -234,7 +236,10 @@ def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
         return []  # Kafka Connect and others have their own formats
     from kwire.client.membership.subscription import read_assignment
 
-    return read_assignment(assignment)
+    try:
+        return read_assignment(assignment)
+    except (DecodeError, StructError):
+        return []  # a client may send any bytes; the group is described without them
 
 
 def _describe_consumer(connection: BrokerConnection, group_id: str) -> GroupDescription | None:
