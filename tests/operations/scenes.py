@@ -6,6 +6,7 @@ import json
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from kwire.conformance.wire.cases.build import batch, commit, fetch, fill, produ
 from kwire.conformance.wire.peer import ClientConnection
 from kwire.testing import BrokerProcess, SharedClusterProcess
 from kwire.testing.hosting.ports import free_port, free_ports
+from tests.commands.forked import run_kwire
 
 HOST: Final = "127.0.0.1"
 RECORDS_IN_ORDERS: Final = 4_000
@@ -65,6 +67,38 @@ def largest(
 def of_group(group: str) -> Keep:
     """Keep the series of one group, by either of the labels for it."""
     return lambda labels: group in (labels.get("consumergroup"), labels.get("group"))
+
+
+class Top:
+    """What `kwire top --once --json` printed, by the names of its tables."""
+
+    def __init__(self, text: str) -> None:
+        self.view: dict[str, Any] = json.loads(text)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.view[table]
+        return rows
+
+    def row(self, table: str, column: str, value: object) -> dict[str, Any]:
+        """The only row with this value in a column."""
+        (found,) = [row for row in self.rows(table) if row[column] == value]
+        return found
+
+
+def largest_row(rows: list[dict[str, Any]], column: str) -> dict[str, Any]:
+    """The row with the largest number in a column; unknown numbers count as 0."""
+    return max(rows, key=lambda row: float(row[column] or 0))
+
+
+def top_of(operator: Operator, go_on: Callable[[], None]) -> Top:
+    """Run `kwire top` once; meanwhile, the clients do again and again what `go_on` does."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_kwire, "top", "--once", "--json", "-b", operator.bootstrap)
+        while not running.done():
+            go_on()
+    done = running.result()
+    assert done.returncode == 0, done.stderr
+    return Top(done.stdout)
 
 
 # -- one broker

@@ -1,44 +1,69 @@
-"""Questions of an operator about a cluster that has lost a broker, answered by its metrics."""
+"""Questions of an operator about a cluster that has lost a broker.
+
+They are answered by its metrics, and then by `kwire top`.
+"""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from tests.operations.scenes import BrokenCluster
+from tests.operations.scenes import BrokenCluster, Top, top_of
 
 pytestmark = pytest.mark.slow
 
 CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
-def test_is_a_broker_down(lost: BrokenCluster) -> None:
+@pytest.fixture(scope="module")
+def top(lost: BrokenCluster) -> Top:
+    return top_of(lost.operator, lambda: time.sleep(0.05))
+
+
+def test_is_a_broker_down(lost: BrokenCluster, top: Top) -> None:
     """The controller counts the brokers; the others give 0."""
     assert lost.before.sums(f"{CONTROLLER}activebrokercount", [])[()] == 3
     assert lost.after.sums(f"{CONTROLLER}activebrokercount", [])[()] == 2
     assert lost.after.sums(f"{CONTROLLER}fencedbrokercount", [])[()] == 1
 
+    assert {row["broker"] for row in top.rows("brokers") if not row["trouble"]} == {1, 2}
+    assert any(str(lost.LOST) in problem for problem in top.view["problems"])
 
-def test_who_is_the_controller(lost: BrokenCluster) -> None:
+
+def test_who_is_the_controller(lost: BrokenCluster, top: Top) -> None:
     for scrape in (lost.before, lost.after):
         assert scrape.sums(f"{CONTROLLER}activecontrollercount", [])[()] == 1
 
+    (controller,) = [row for row in top.rows("brokers") if row["is_controller"]]
+    assert controller["broker"] == top.view["controller"] != lost.LOST
 
-def test_which_partitions_have_no_leader(lost: BrokenCluster) -> None:
+
+def test_which_partitions_have_no_leader(lost: BrokenCluster, top: Top) -> None:
     offline = [value for _, value in lost.after.series(f"{CONTROLLER}offlinepartitionscount")]
     assert max(offline) == lost.single.partitions
 
+    assert top.view["totals"]["offline"] == lost.single.partitions
+    assert "1 partition offline" in top.view["problems"]
 
-def test_which_partitions_are_under_replicated(lost: BrokenCluster) -> None:
+
+def test_which_partitions_are_under_replicated(lost: BrokenCluster, top: Top) -> None:
     found = lost.after.sums("kafka_cluster_partition_underreplicated", ["topic", "partition"])
     under = {place for place, value in found.items() if value}
     assert {topic for topic, _ in under} >= {lost.tripled.name}
     assert lost.single.name not in {topic for topic, _ in under}
 
+    assert top.view["totals"]["under_replicated"] == len(under)
+    assert f"{len(under)} partitions under-replicated" in top.view["problems"]
 
-def test_which_brokers_lead_more_than_before(lost: BrokenCluster) -> None:
+
+def test_which_brokers_lead_more_than_before(lost: BrokenCluster, top: Top) -> None:
     """The two that are left lead what the third one led."""
     before = [value for _, value in lost.before.series("kafka_server_replicamanager_leadercount")]
     after = [value for _, value in lost.after.series("kafka_server_replicamanager_leadercount")]
     assert len(before) == len(after) + 1
     assert sum(after) == sum(before) - lost.single.partitions
     assert max(after) > max(before)
+
+    leaders = {row["broker"]: row["leaders"] for row in top.rows("brokers") if row["leaders"]}
+    assert sorted(leaders.values()) == sorted(int(value) for value in after)
