@@ -84,6 +84,7 @@ ROOMS: dict[str, str] = {
     "kwire.cli.declared_state": "what a cluster is declared to have",
     "kwire.testing": "brokers for tests",
     "kwire.console.cluster": "what the console's pages show of a cluster",
+    "kwire.console.history": "rates, lag, sizes and latencies of the last hour",
     "kwire.console": "pages in a browser",
     "kwire.pipeline.demo": "a year of flights through kwire",
     "kwire.conformance": "requests, scenarios and clients against any broker",
@@ -112,7 +113,7 @@ CLOSED: dict[str, set[str]] = {
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
-    "kwire.console": {"kwire.client", "kwire.codecs"},
+    "kwire.console": {"kwire.client", "kwire.codecs", "kwire.testing.control"},
     "kwire.pipeline": {
         "kwire.client",
         "kwire.codecs",

@@ -115,8 +115,9 @@ def _run(
     """Serves the console.  Raises ClientError for invalid client properties, and OSError if the
     port cannot be bound."""
     from kwire.client.cluster import Cluster, parse_bootstrap
+    from kwire.client.inspection.survey import ROLE
     from kwire.client.security import ClientSecurity
-    from kwire.console.pool import REQUEST_TIMEOUT_S
+    from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
     from kwire.console.serving import ConsoleOptions, run_console
 
     properties = client_properties(command_config)
@@ -125,13 +126,15 @@ def _run(
     security = ClientSecurity(properties) if properties else None
 
     def connect() -> Cluster:
-        return Cluster(
+        cluster = Cluster(
             bootstrap,
             client_id=CLIENT_ID,
             timeout_s=REQUEST_TIMEOUT_S,
             security=security,
             checks_brokers=properties.get(CHECK_BROKERS, "true").strip() != "false",
         )
+        cluster.role_timeouts_s[ROLE] = SURVEY_TIMEOUT_S
+        return cluster
 
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = ConsoleOptions(

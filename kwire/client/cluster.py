@@ -96,6 +96,8 @@ class Cluster:
         self.topics: dict[str, MetadataResponseTopic] = {}
         self.on_trouble: Callable[[ClientError], None] | None = None
         """Called with each error after which the client retries."""
+        self.role_timeouts_s: dict[str, float] = {}
+        """Shorter timeouts of the connections of some roles, in seconds: see `node`."""
         self._connections: dict[tuple[int, str], BrokerConnection] = {}
         self._first: BrokerConnection | None = None
         self._coordinators: dict[str, int] = {}
@@ -143,14 +145,15 @@ class Cluster:
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
     def _connect(
-        self, host: str, port: int, destination: Destination | None = None
+        self, host: str, port: int, destination: Destination | None = None, role: str = ""
     ) -> BrokerConnection:
-        """Return a new connection with this cluster's client id, timeout and security."""
+        """Return a new connection with this cluster's client id and security, and the timeout of
+        the role."""
         return BrokerConnection(
             host,
             port,
             client_id=self.client_id,
-            timeout_s=self.timeout_s,
+            timeout_s=min(self.timeout_s, self.role_timeouts_s.get(role, self.timeout_s)),
             security=self.security,
             destination=destination,
         )
@@ -187,7 +190,7 @@ class Cluster:
                 raise BrokerUnreachable(f"broker {node_id} is not in the cluster now")
             node = self.nodes[node_id]
             try:
-                connection = self._connect(node.host, node.port, self._destination(node_id))
+                connection = self._connect(node.host, node.port, self._destination(node_id), role)
             except WrongBroker:
                 self._start_again()
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from typing import Final
 
@@ -68,6 +69,14 @@ def site_pages() -> tuple[SitePage, ...]:
     return tuple(sorted(found, key=lambda page: (page.position, page.path)))
 
 
+def background_work() -> list[Callable[[Site], Awaitable[None]]]:
+    """What runs beside the pages: the functions that the modules in `views` declare."""
+    found: list[Callable[[Site], Awaitable[None]]] = []
+    for module in pkgutil.iter_modules(views.__path__):
+        found += getattr(import_module(f"{views.__name__}.{module.name}"), "BACKGROUND", ())
+    return found
+
+
 def status_of(error: ClientError) -> int:
     """The HTTP status that tells of an error of the client."""
     if isinstance(error, AWAY):
@@ -100,6 +109,7 @@ def application(site: Site, rules: AccessRules) -> ASGIApp:
     """The application with all pages, behind the rules of access."""
     pages = site_pages()
     site.menu = tuple(page for page in pages if page.label)
+    site.background += [partial(work, site) for work in background_work()]
 
     def endpoint(page: SitePage) -> Callable[[Request], Awaitable[Response]]:
         """The function of Starlette that answers for a page."""

@@ -30,6 +30,9 @@ TIMEOUT_S: Final = 15.0
 REQUEST_TIMEOUT_S: Final = 10.0
 """How long a thread waits for a response.  It is shorter, so that threads of pages that nobody
 waits for end soon."""
+SURVEY_TIMEOUT_S: Final = 5.0
+"""How long a broker has to answer when all are asked.  A broker that hangs then delays a page, and
+does not hide what the others answer."""
 CACHED_MAX: Final = 200
 """Results that are kept at the same time."""
 FRESH_S: Final = 1.5
@@ -54,7 +57,7 @@ class ClusterPool:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`connect` makes a Cluster; it need not be connected.  `clock` is in seconds."""
-        self._connect = connect
+        self.connect = connect
         self._clock = clock
         self._limiter = trio.CapacityLimiter(threads)
         self._lock = threading.Lock()
@@ -79,7 +82,7 @@ class ClusterPool:
         """
         with self._lock:
             cluster = self._idle.pop() if self._idle else None
-        cluster = cluster or self._connect()
+        cluster = cluster or self.connect()
         is_whole = False
         try:
             yield cluster

@@ -103,6 +103,7 @@ def environment() -> jinja2.Environment:
         "visible_lines": text.visible_lines,
         "size": text.size,
         "count": text.count,
+        "ranges": text.ranges,
         "rate": text.rate,
         "offset": text.offset,
         "when": text.when,

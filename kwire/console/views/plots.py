@@ -1,0 +1,108 @@
+"""The history: its sampler, which runs beside the pages, and its values as JSON for plots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from starlette.responses import Response
+
+from kwire.console.history.sampler import (
+    BROKER_SIZE,
+    CLUSTER_RATE,
+    CLUSTER_SIZE,
+    GROUP_LAG,
+    GROUP_RATE,
+    REQUEST_RATE,
+    REQUEST_TIME,
+    TOPIC_RATE,
+    TOPIC_SIZE,
+    HistorySampler,
+)
+from kwire.console.history.series import SampleHistory, SeriesKey, thinned
+from kwire.console.site import Site, SitePage, Visit
+from kwire.console.text import visible
+
+PART: Final = "history"
+POINTS_MAX: Final = 360
+"""Points of one line of a plot: one for each three pixels of a wide one."""
+LINES_MAX: Final = 6
+"""Lines of a plot: the colours of the style sheet."""
+
+UNITS: Final[Mapping[str, str]] = {
+    TOPIC_RATE: "records/s",
+    CLUSTER_RATE: "records/s",
+    GROUP_RATE: "records/s",
+    GROUP_LAG: "records",
+    TOPIC_SIZE: "bytes",
+    CLUSTER_SIZE: "bytes",
+    BROKER_SIZE: "bytes",
+    REQUEST_RATE: "requests/s",
+    REQUEST_TIME: "ms",
+}
+"""The unit of each kind of series."""
+
+
+def sampler_of(site: Site) -> HistorySampler:
+    """The sampler of a site.  The first call adds it to what runs beside the pages."""
+    sampler = site.parts.get(PART)
+    if sampler is None:
+        sampler = HistorySampler(
+            site.pool.connect, SampleHistory(), lambda: time.time_ns() // 1_000_000, site.metrics
+        )
+        site.parts[PART] = sampler
+    return sampler
+
+
+async def keep_sampling(site: Site) -> None:
+    """Take a sample each five seconds, as long as the console runs."""
+    sampler = sampler_of(site)
+    while True:
+        await trio.to_thread.run_sync(sampler.sample, abandon_on_cancel=True)
+        await trio.sleep(sampler.pause_s)
+
+
+async def history(visit: Visit) -> Response:
+    """The series of a kind and a name as JSON, with the highest ones if there are many."""
+    kind, name = visit.query.get("kind", ""), visit.query.get("name", "")
+    sampler = sampler_of(visit.site)
+    if kind not in UNITS:
+        return visit.json({"error": f"the kinds are {', '.join(UNITS)}"}, 404)
+    return visit.json(
+        {
+            "unit": UNITS[kind],
+            "lines": lines_of(sampler.history, kind, name),
+            "trouble": sampler.trouble or sampler.metrics_trouble,
+            "now": sampler.history.last_ms,
+        }
+    )
+
+
+def lines_of(history: SampleHistory, kind: str, name: str) -> list[dict[str, Any]]:
+    """The lines of a plot: the series of the name, then its parts, the highest first."""
+    keys = [SeriesKey(kind, name)] if name == "" else history.keys(kind, name)
+    if kind in (REQUEST_RATE, REQUEST_TIME, BROKER_SIZE) and not name:
+        keys = history.keys(kind)
+    whole = [key for key in keys if not key.part]
+    parts = sorted((key for key in keys if key.part), key=lambda key: -(history.last(key) or 0.0))
+    if len(whole) > LINES_MAX:
+        whole.sort(key=lambda key: -(history.last(key) or 0.0))
+    return [
+        {
+            "name": line_name(key, name),
+            "points": [[p.time_ms, p.value] for p in thinned(history.points(key), POINTS_MAX)],
+        }
+        for key in [*whole, *parts][:LINES_MAX]
+    ]
+
+
+def line_name(key: SeriesKey, asked: str) -> str:
+    """The name of a line in the legend."""
+    own = "" if key.name == asked else key.name
+    return visible(" ".join(filter(None, (own, key.part))) or "total", 80)
+
+
+PAGES = (SitePage("/history", history),)
+BACKGROUND = (keep_sampling,)

@@ -1,0 +1,159 @@
+"""Samples of a cluster, with a clock of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.groups import commit_offsets
+from kwire.client.producer import Producer
+from kwire.client.topics import create_topic
+from kwire.console.history.sampler import (
+    GROUP_LAG,
+    GROUP_RATE,
+    REQUEST_RATE,
+    REQUEST_TIME,
+    TOPIC_RATE,
+    TOPIC_SIZE,
+    HistorySampler,
+)
+from kwire.console.history.scrape import ScrapedValue, ScrapeError, scraped
+from kwire.console.history.series import SampleHistory, SeriesKey
+from kwire.testing import BrokerProcess
+from tests.console.history.endpoint import served
+
+
+class Clock:
+    """A time that the test sets, in ms."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    """The text of the endpoint, which a test may replace."""
+    return [""]
+
+
+@pytest.fixture
+def endpoint(texts: list[str]) -> Iterator[str]:
+    with served(lambda: texts[0]) as url:
+        yield url
+
+
+def write(cluster: Cluster, topic: str, count: int) -> None:
+    producer = Producer(cluster)
+    for _ in range(count):
+        producer.send(topic, None, b"value", partition=0)
+    producer.flush()
+
+
+def test_rates_lag_and_sizes_follow_from_two_samples(
+    shared_broker: BrokerProcess, unique: str
+) -> None:
+    clock, history = Clock(), SampleHistory()
+    sampler = HistorySampler(lambda: Cluster(shared_broker.bootstrap, timeout_s=60), history, clock)
+    with Cluster(shared_broker.bootstrap, timeout_s=60) as cluster:
+        create_topic(cluster, unique, partitions=2)
+        write(cluster, unique, 10)
+        commit_offsets(cluster, unique, {TopicPartition(unique, 0): 4})
+        sampler.sample()
+        clock.now_ms += 5000
+        write(cluster, unique, 20)
+        commit_offsets(cluster, unique, {TopicPartition(unique, 0): 9})
+        sampler.sample()
+    sampler.close()
+    assert sampler.trouble is None
+    assert [point.value for point in history.points(SeriesKey(TOPIC_RATE, unique))] == [None, 4.0]
+    assert [point.value for point in history.points(SeriesKey(GROUP_LAG, unique))] == [6.0, 21.0]
+    assert [point.value for point in history.points(SeriesKey(GROUP_RATE, unique))] == [None, 1.0]
+    latest = sampler.latest
+    assert latest is not None
+    assert latest.topics[unique].lags == {unique: 21}
+    assert (latest.groups[unique].lag, latest.groups[unique].records_per_s) == (21, 1.0)
+    size = history.points(SeriesKey(TOPIC_SIZE, unique))[0].value
+    assert size is not None
+    assert size > 0
+
+
+def test_sampler_tells_its_trouble_and_goes_on_when_the_cluster_answers(
+    shared_broker: BrokerProcess,
+) -> None:
+    addresses = iter(["127.0.0.1:1", shared_broker.bootstrap])
+    sampler = HistorySampler(
+        lambda: Cluster(next(addresses), timeout_s=60), SampleHistory(), Clock()
+    )
+    troubles = []
+    for _ in range(2):
+        sampler.sample()
+        troubles.append((sampler.trouble or "", sampler.latest is None))
+    sampler.close()
+    [(first, was_empty), second] = troubles
+    assert "127.0.0.1:1" in first
+    assert was_empty
+    assert second == ("", False)
+
+
+METRICS = """\
+# HELP kafka_network_requestmetrics_requests_total Requests
+# TYPE kafka_network_requestmetrics_requests_total counter
+kafka_network_requestmetrics_requests_total{request="Fetch",version="17"} %d
+kafka_network_requestmetrics_requests_total{request="Fetch",version="4"} 5
+# TYPE kafka_network_requestmetrics_totaltimems gauge
+kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.99"} 12.5
+kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.98"} 11
+kafka_network_requestmetrics_totaltimems_count{request="Fetch"} 105
+kafka_log_log_size{topic="a",partition="0"} 77
+"""
+
+
+def test_request_rates_and_times_come_from_metrics_endpoints(
+    shared_broker: BrokerProcess, endpoint: str, texts: list[str]
+) -> None:
+    clock, history = Clock(), SampleHistory()
+    sampler = HistorySampler(
+        lambda: Cluster(shared_broker.bootstrap, timeout_s=60), history, clock, [endpoint]
+    )
+    for count in (100, 150):
+        texts[0] = METRICS % count
+        sampler.sample()
+        clock.now_ms += 5000
+    sampler.close()
+    assert sampler.metrics_trouble is None
+    assert history.last(SeriesKey(REQUEST_RATE, "Fetch")) == 10.0
+    assert history.last(SeriesKey(REQUEST_TIME, "Fetch", "0.99")) == 12.5
+    assert history.keys(REQUEST_TIME) == [SeriesKey(REQUEST_TIME, "Fetch", "0.99")]
+
+
+def test_scrape_reads_only_the_named_metrics(endpoint: str, texts: list[str]) -> None:
+    texts[0] = METRICS % 1
+    assert scraped(endpoint, ["kafka_log_log_size"]) == [
+        ScrapedValue("kafka_log_log_size", {"topic": "a", "partition": "0"}, 77.0)
+    ]
+
+
+def test_scrape_of_another_page_or_text_is_an_error(endpoint: str, texts: list[str]) -> None:
+    with pytest.raises(ScrapeError, match="404"):
+        scraped(endpoint.replace("/metrics", "/other"), ["a"])
+    texts[0] = "a{ not a metric\n"
+    with pytest.raises(ScrapeError, match="not the text format"):
+        scraped(endpoint, ["a"])
+    with pytest.raises(ScrapeError, match="is not a URL"):
+        scraped("localhost:9404", ["a"])
+
+
+def test_pause_grows_with_the_time_that_a_sample_takes(shared_broker: BrokerProcess) -> None:
+    times = iter(range(0, 10_000_000, 2_000))  # two seconds for each look at the clock
+    sampler = HistorySampler(
+        lambda: Cluster(shared_broker.bootstrap, timeout_s=60), SampleHistory(), lambda: next(times)
+    )
+    assert sampler.pause_s == 5.0
+    sampler.sample()
+    sampler.close()
+    assert sampler.pause_s >= 9 * 2.0
