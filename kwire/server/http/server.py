@@ -66,7 +66,7 @@ class HttpServer:
                 del listeners[1:]
             port = listeners[0].socket.getsockname()[1]
             shown = f"[{host}]" if ":" in host else host
-            self._log.info("The %s serves at http://%s:%d", self._name, shown, port)
+            self._log.info("http://%s:%d serves the %s", shown, port, self._name)
             await nursery.start(trio.serve_listeners, self._serve_client, listeners)
             task_status.started(port)
 

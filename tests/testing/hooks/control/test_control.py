@@ -247,7 +247,7 @@ def test_connection_serves_several_requests_and_garbage_is_refused(kafka: Kafka)
 
 @pytest.mark.slow
 def test_control_listens_on_the_loopback_address_only(kafka: Kafka) -> None:
-    assert f"The control serves at http://127.0.0.1:{kafka.control_port}" in kafka.log
+    assert f"http://127.0.0.1:{kafka.control_port} serves the control" in kafka.log
 
 
 @pytest.mark.slow
