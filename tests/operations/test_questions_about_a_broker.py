@@ -271,7 +271,13 @@ def test_does_a_group_catch_up(scene: TroubledBroker, top: Top) -> None:
     assert group["seconds_left"] is None
 
 
-def test_is_the_cluster_well(top: Top) -> None:
+def test_is_the_cluster_well(scene: TroubledBroker, top: Top) -> None:
+    for metric in (
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        "kafka_server_replicamanager_underreplicatedpartitions",
+    ):
+        assert scene.after.sums(metric, [])[()] == 0
+
     assert top.view["totals"]["offline"] == 0
     assert top.view["totals"]["under_replicated"] == 0
     assert top.view["problems"] == []
