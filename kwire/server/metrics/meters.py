@@ -334,6 +334,13 @@ class PartitionMeter(Protocol):
         """Add the records appended since the last call to the topic's meter."""
 
 
+class PoolMeter(Protocol):
+    """The part of the memory pool of requests (`queued.max.request.bytes`) that metrics show."""
+
+    limit_bytes: int
+    used_bytes: int
+
+
 class Meters:
     """Everything that is counted; see the module and each class.
 
@@ -349,6 +356,7 @@ class Meters:
     clients       the load of clients in the last two minutes
     connections   the measured connections that are open; each has `context`
                   (kwire.requests.context.Context)
+    pool          the memory of large requests that are being received; None before the listeners
     started_ns    the clock when the broker started
     """
 
@@ -369,6 +377,7 @@ class Meters:
         self.slowest = SlowestRequests()
         self.clients = BusyClients()
         self.connections: set[ConnectionMeter] = set()
+        self.pool: PoolMeter | None = None
         self.hosted: Mapping[str, Mapping[int, PartitionMeter]] = {}
         """The measured partitions of the broker, by topic and partition number."""
         self._turned_ns = self.started_ns

@@ -24,6 +24,7 @@ class MeasuredConnectionServer(ConnectionServer):
     def __init__(self, broker: Broker, meters: Meters, control: Control | None = None) -> None:
         super().__init__(broker, control)
         self._meters = meters
+        meters.pool = self._memory
         self._plain: type[MeasuredPeer] = MeasuredConnection
         self._encrypted: type[TlsConnection] = MeasuredTlsConnection
         if control is not None:

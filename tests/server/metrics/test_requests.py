@@ -134,3 +134,18 @@ async def test_refused_batches_and_records_are_counted_by_the_reason(
         topics = "kafka_server_brokertopicmetrics_"
         assert found.of(f"{topics}invalidmessagecrcrecords_total") == 1
         assert found.of(f"{topics}nokeycompactedtopicrecords_total") == 2
+
+
+async def test_memory_pool_gives_what_is_used_and_what_is_left_of_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = "kafka_network_socketserver_memorypool"
+    settings = {"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"}
+    async with measured_broker(tmp_path, monkeypatch, settings) as measured:
+        assert measured.meters.pool is not None
+        measured.meters.pool.used_bytes += 300
+        found = collected(measured.meters)
+        assert (found.of(f"{pool}used"), found.of(f"{pool}available")) == (300, 700)
+        measured.meters.pool.used_bytes += 900  # a request larger than what was left
+        assert collected(measured.meters).of(f"{pool}available") == 0
+        measured.meters.pool.used_bytes = 0

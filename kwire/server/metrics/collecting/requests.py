@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kwire.server.metrics.distribution import Distribution
-    from kwire.server.metrics.meters import ListenerMeter, Meters, RequestMeter, TopicMeter
+    from kwire.server.metrics.meters import (
+        ListenerMeter,
+        Meters,
+        PoolMeter,
+        RequestMeter,
+        TopicMeter,
+    )
     from kwire.server.metrics.samples import Samples
 
 NS_PER_MS: Final = 1_000_000
@@ -60,6 +66,9 @@ LISTENER_COUNTS: Final = {
 }
 """The counts of a ListenerMeter, and how Kafka's metrics call them."""
 
+NO_LIMIT_BYTES: Final = 2**63 - 1
+"""What Kafka's pool has available without `queued.max.request.bytes`."""
+
 ONLY_LOOP: Final = "0"
 """The number of Kafka's network processor: kwire has one loop."""
 
@@ -84,7 +93,17 @@ def collect(meters: Meters, samples: Samples) -> Iterator[None]:
     samples.set(f"{refused}nokeycompactedtopicrecords_total", meters.records_without_key)
     for listener, connections in meters.listeners.items():
         _listener(connections, listener, samples)
+    if meters.pool is not None:
+        _pool(meters.pool, samples)
     _loop_and_disk(meters, samples)
+
+
+def _pool(pool: PoolMeter, samples: Samples) -> None:
+    limit_bytes = pool.limit_bytes if pool.limit_bytes > 0 else NO_LIMIT_BYTES
+    samples.set("kafka_network_socketserver_memorypoolused", pool.used_bytes)
+    samples.set(
+        "kafka_network_socketserver_memorypoolavailable", max(0, limit_bytes - pool.used_bytes)
+    )
 
 
 def _request(meters: Sequence[RequestMeter], name: str, samples: Samples) -> None:

@@ -70,7 +70,7 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_server_sharesessioncache_sharesessionevictions_total",
     ),
     "Not measured": (
-        "kafka_network_socketserver_*",
+        "kafka_network_socketserver_expiredconnectionskilledcount",
         "kafka_server_addpartitionstotxnmanager_*",
         "kafka_server_*_partition_load_time_*",
         "kafka_server_brokertopicmetrics_invalid*",

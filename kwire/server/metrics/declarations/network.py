@@ -38,6 +38,11 @@ def _quota(name: str, unit: str, text: str) -> Metric:
     return gauge(f"kafka_server_quota_{name.replace('-', '_')}", _QUOTA, unit, text, source)
 
 
+def _pool(name: str, text: str) -> Metric:
+    source = f"kafka.network:type=SocketServer,name={name} Value"
+    return gauge(f"kafka_network_socketserver_{name.lower()}", "", "bytes", text, source)
+
+
 NETWORK: Final = (
     gauge(
         "kafka_server_socket_server_metrics_connection_count",
@@ -54,6 +59,8 @@ NETWORK: Final = (
     _connections("incoming-byte-total", "bytes", "Bytes of requests"),
     _connections("outgoing-byte-total", "bytes", "Bytes of responses"),
     _connections("request-total", "requests", "Requests"),
+    _pool("MemoryPoolUsed", "Memory of large requests that are being received"),
+    _pool("MemoryPoolAvailable", "What is left of `queued.max.request.bytes`; huge without it"),
     counter(
         "kwire_refused_connections_total",
         "listener",
