@@ -125,7 +125,9 @@ def _configured(listener: socket.socket) -> Config:
     config.shutdown_timeout = STOP_S
     config.include_server_header = False
     config.accesslog = None
-    config.errorlog = logging.getLogger("kwire.console.http")
+    errors = logging.getLogger("kwire.console.http")
+    errors.setLevel(logging.WARNING)  # it says where it listens, which `announce` has said
+    config.errorlog = errors
     return config
 
 

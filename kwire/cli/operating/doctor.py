@@ -204,11 +204,15 @@ def _print_block(line: DoctorLine) -> None:
 
 
 def _verdict(lines: Sequence[DoctorLine], examined: Examination) -> str:
-    """`checked 3 brokers and 12 topics of cluster ID: 1 broken, 2 risk`."""
+    """`checked 3 brokers and 12 topics of cluster ID: 1 broken, 2 risks`."""
     counts: dict[str, int] = {}
     for each in lines:
         counts[each.grade] = counts.get(each.grade, 0) + 1
-    result = ", ".join(f"{count} {grade}" for grade, count in counts.items()) or "nothing found"
+    said = (
+        counted(count, grade) if grade in ("risk", "note") else f"{count} {grade}"
+        for grade, count in counts.items()
+    )
+    result = ", ".join(said) or "nothing found"
     return (
         f"checked {counted(examined.brokers, 'broker')} and {counted(examined.topics, 'topic')}"
         f" of cluster {examined.cluster_id}: {result}"
