@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LISTING = Listing(
     215,
     "Show a cluster in a browser.",
-    "show a cluster in a browser: topics, their partitions and configs",
+    "show a cluster in a browser: topics, messages ([filters](console-filters.md)), configs",
 )
 
 CLIENT_ID: Final = "kwire-console"
@@ -54,7 +54,7 @@ CLIENT_ID: Final = "kwire-console"
 @click.option(
     "--schemas", "schema_files", multiple=True, metavar="TOPIC=FILE",
     type=click.UNPROCESSED,
-    help="Decode the values of a topic with a schema: .avsc, .json, or a descriptor set of "
+    help="Decode the values of a topic with a schema: .avsc of Avro, or a descriptor set of "
     "protoc (.desc). TOPIC:key=FILE is for keys, FILE#MESSAGE names a Protobuf message.",
 )  # fmt: skip
 @click.option(
@@ -93,7 +93,7 @@ def command(
     in_words(
         lambda: _run(
             bootstrap_server, command_config, port=port, host=host, allowed_hosts=allowed_hosts,
-            registry=registry, schema_files=schema_files, metrics=metrics, controls=controls,
+            registry=registry, files=schema_files, metrics=metrics, controls=controls,
             exit_on_eof=exit_on_eof,
         )
     )  # fmt: skip
@@ -107,7 +107,7 @@ def _run(
     host: str,
     allowed_hosts: tuple[str, ...],
     registry: str | None,
-    schema_files: tuple[str, ...],
+    files: tuple[str, ...],
     metrics: tuple[str, ...],
     controls: tuple[str, ...],
     exit_on_eof: bool,
@@ -115,8 +115,12 @@ def _run(
     """Serves the console.  Raises ClientError for invalid client properties, and OSError if the
     port cannot be bound."""
     from kwire.client.cluster import Cluster, parse_bootstrap
+    from kwire.client.errors import Misuse
     from kwire.client.inspection.survey import ROLE
     from kwire.client.security import ClientSecurity
+    from kwire.console.decoding.decoder import DECODER, Decoder
+    from kwire.console.decoding.files import schema_files
+    from kwire.console.decoding.registry import SchemaRegistry
     from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
     from kwire.console.serving import ConsoleOptions, run_console
 
@@ -136,10 +140,14 @@ def _run(
         cluster.role_timeouts_s[ROLE] = SURVEY_TIMEOUT_S
         return cluster
 
+    try:
+        decoder = Decoder(SchemaRegistry(registry) if registry else None, schema_files(files))
+    except ValueError as problem:
+        raise Misuse(str(problem)) from None
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = ConsoleOptions(
-        bootstrap, host, port, allowed_hosts, registry, schema_files, metrics, controls,
-        command_options(bootstrap, command_config), exit_on_eof,
+        bootstrap, host, port, allowed_hosts, metrics, controls,
+        command_options(bootstrap, command_config), exit_on_eof, {DECODER: decoder},
     )  # fmt: skip
     run_console(options, connect, announce)
 

@@ -42,6 +42,7 @@ NOT_FOUND: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.RESOURCE_NOT_FOUND,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
 }
 TITLES: Final = {
     400: "This cannot be done",

@@ -37,6 +37,11 @@ CACHED_MAX: Final = 200
 """Results that are kept at the same time."""
 FRESH_S: Final = 1.5
 """How old a kept result may be, unless the caller says otherwise."""
+AGE_PER_COST: Final = 10
+"""A result that took a second is fresh for ten, so that a page takes a tenth of a core at most."""
+COSTLY_S: Final = 0.2
+USABLE_S: Final = 120.0
+"""How old a costly result may be while a new one is on its way."""
 
 
 @dataclass
@@ -47,6 +52,10 @@ class Kept:
     result: Any = None
     taken_at: float = -1.0
     """The time on the clock of `time.monotonic`; -1 while there is no result."""
+    cost_s: float = 0.0
+    """How long the call took."""
+    is_renewed: bool = False
+    """Whether a new result is on its way."""
 
 
 class ClusterPool:
@@ -59,6 +68,8 @@ class ClusterPool:
         """`connect` makes a Cluster; it need not be connected.  `clock` is in seconds."""
         self.connect = connect
         self._clock = clock
+        self.nursery: trio.Nursery | None = None
+        """Where costly results are renewed; None if they are not."""
         self._limiter = trio.CapacityLimiter(threads)
         self._lock = threading.Lock()
         self._idle: list[Cluster] = []
@@ -119,29 +130,64 @@ class ClusterPool:
     async def cached(
         self, call: Callable[..., T], *arguments: Hashable, fresh_s: float = FRESH_S
     ) -> T:
-        """As `ask`, but a result that is at most `fresh_s` old is given again.
+        """As `ask`, but a result that is fresh is given again.
 
-        Pages that want the same at the same time share one call.  Errors are not kept.
+        It is fresh for `fresh_s`, or AGE_PER_COST times as long as the call took.  A result that
+        was costly is given for a while longer, and renewed in the background, so that only the
+        first page waits.  Pages that want the same at the same time share one call.  Errors are
+        not kept.
         """
         key = (call, *arguments)
         while (kept := self._kept.get(key)) is not None:
             if kept.taken_at < 0:
                 await kept.done.wait()
                 continue
-            if self._clock() - kept.taken_at <= fresh_s:
+            age_s = self._clock() - kept.taken_at
+            is_fresh = age_s <= max(fresh_s, AGE_PER_COST * kept.cost_s)
+            is_usable = kept.cost_s > COSTLY_S and age_s <= USABLE_S and self.nursery is not None
+            if is_fresh or is_usable:
                 self._kept.move_to_end(key)
+                if not is_fresh and not kept.is_renewed and self.nursery is not None:
+                    kept.is_renewed = True
+                    self.nursery.start_soon(self._renew, key, kept, call, arguments)
                 return cast(T, kept.result)
             del self._kept[key]
         mine = self._kept[key] = Kept(trio.Event())
         try:
-            mine.result = await self.ask(call, *arguments)
-            mine.taken_at = self._clock()
+            await self._fill(mine, call, arguments)
             return cast(T, mine.result)
         finally:
             if mine.taken_at < 0 and self._kept.get(key) is mine:
                 del self._kept[key]
             mine.done.set()
             self._forget_oldest()
+
+    async def _fill(
+        self, kept: Kept, call: Callable[..., object], arguments: tuple[object, ...]
+    ) -> None:
+        """Make the call, and keep its result."""
+        start_s = self._clock()
+        kept.result = await self.ask(call, *arguments)
+        kept.taken_at = self._clock()
+        kept.cost_s = kept.taken_at - start_s
+
+    async def _renew(
+        self,
+        key: Hashable,
+        old: Kept,
+        call: Callable[..., object],
+        arguments: tuple[object, ...],
+    ) -> None:
+        """Put a new result in the place of an old one.  After an error the next page asks."""
+        new = Kept(old.done)
+        try:
+            await self._fill(new, call, arguments)
+        except ClientError:
+            if self._kept.get(key) is old:
+                del self._kept[key]
+            return
+        if self._kept.get(key) is old:
+            self._kept[key] = new
 
     def forget_results(self) -> None:
         """Drop what is kept, after a change of the cluster."""

@@ -39,14 +39,13 @@ class ConsoleOptions:
     port: int = PORT_DEFAULT
     """0 chooses a free port."""
     allowed_hosts: tuple[str, ...] = ()
-    registry: str | None = None
-    schema_files: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     command_options: str = ""
     """What other `kwire` commands need to reach the same cluster."""
     exit_on_eof: bool = False
     parts: dict[str, object] = field(default_factory=dict)
+    """What views share, by name."""
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -87,7 +86,6 @@ async def _serve(
     site = Site(
         pool,
         options.bootstrap,
-        registry=options.registry,
         metrics=options.metrics,
         controls=options.controls,
         command_options=options.command_options,
@@ -104,6 +102,7 @@ async def _serve(
 
     config = _configured(listener)
     async with trio.open_nursery() as nursery:
+        pool.nursery = nursery
         nursery.start_soon(on_signal)
         if options.exit_on_eof:
             nursery.start_soon(_until_eof, stopped)

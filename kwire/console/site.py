@@ -73,8 +73,6 @@ class Site:
     bootstrap: str
     """The addresses of the cluster, as they were given."""
     menu: tuple[SitePage, ...] = ()
-    registry: str | None = None
-    """The URL of a schema registry."""
     metrics: tuple[str, ...] = ()
     """The URLs of metrics endpoints."""
     controls: tuple[str, ...] = ()

@@ -1,54 +1,45 @@
-"""A console in a process of its own, for tests."""
+"""A console for the tests of a file, and requests as its own pages send them."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+from tests.console import consoles
+from tests.console.consoles import Answer, ConsoleProcess
+
+FORM = "application/x-www-form-urlencoded"
 
 
-class ConsoleOfTests:
-    """`kwire console` on a free port, until the end of a `with` block.
-
-    At the end it must have ended well, and its log must have no traceback.
-    """
+class ConsoleOfTests(ConsoleProcess):
+    """`kwire console` until the end of a `with` block, where it must end well."""
 
     def __init__(self, bootstrap: str, folder: Path, *options: str) -> None:
         """`folder` gets the log; `options` are further ones of `kwire console`."""
-        self.log_path = folder / "console.log"
-        self.url = ""
-        """The URL that the console printed, with its token if it has one."""
-        self._command = [
-            sys.executable, "-m", "kwire", "console", "-b", bootstrap, "--port", "0",
-            "--exit-on-eof", *options,
-        ]  # fmt: skip
-        self._process: subprocess.Popen[str] | None = None
+        super().__init__(bootstrap, folder / "console.log", *options)
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
     @property
     def address(self) -> str:
         """`127.0.0.1:PORT`, whatever host it listens on."""
         return f"127.0.0.1:{urlsplit(self.url).port}"
 
-    def __enter__(self) -> ConsoleOfTests:
-        with self.log_path.open("w") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        assert self._process.stdout is not None
-        found = re.search(r"http://\S+", self._process.stdout.readline())
-        assert found, self.log_path.read_text()
-        self.url = found[0]
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        assert self._process is not None
-        self._process.communicate(timeout=60)
-        log = self.log_path.read_text()
-        print(log)  # shown with a test that failed
-        assert self._process.returncode == 0 or kind, log
-        assert "Traceback" not in log, log
+def ask(
+    console: ConsoleOfTests,
+    path: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send a GET, or a POST as a page of the console does.  Redirects are not followed.
+
+    `headers` replace those of a browser.
+    """
+    origin = f"http://{console.address}"
+    if form is None:
+        return consoles.ask(origin, path, headers=headers)
+    sent = {"Origin": origin, "Content-Type": FORM, **(headers or {})}
+    return consoles.ask(origin, path, "POST", sent, urlencode(form).encode())

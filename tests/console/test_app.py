@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,40 +14,7 @@ from kwire.client.producer import Producer
 from kwire.client.topics import create_topic
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import BrokerProcess
-from tests.console.running import ConsoleOfTests
-
-
-class Answer:
-    """A response of the console."""
-
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.status = response.status
-        self.headers = response.headers
-        self.text = response.read().decode()
-
-
-def ask(
-    console: ConsoleOfTests,
-    path: str,
-    form: Mapping[str, str] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """Send a GET, or a POST as a page of the console does.  `headers` replace those of a browser.
-
-    Redirects are not followed.
-    """
-    connection = http.client.HTTPConnection(console.address, timeout=60)
-    sent = {"Host": console.address, **(headers or {})}
-    try:
-        if form is None:
-            connection.request("GET", path, headers=sent)
-        else:
-            sent = {"Origin": f"http://{console.address}", **sent}
-            sent["Content-Type"] = "application/x-www-form-urlencoded"
-            connection.request("POST", path, urlencode(form), sent)
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
+from tests.console.running import ConsoleOfTests, ask
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +55,7 @@ def test_pages_of_a_topic_show_partitions_and_configs(console: ConsoleOfTests, t
 
 def test_each_response_has_the_content_security_policy(console: ConsoleOfTests) -> None:
     for path in ("/topics", "/nothing", "/static/console.css", "/topics/no-such-topic"):
-        policy = ask(console, path).headers["Content-Security-Policy"]
+        policy = ask(console, path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'"), path
 
 
@@ -109,14 +75,14 @@ def test_forged_host_and_another_origin_are_refused(console: ConsoleOfTests) -> 
 
 def test_theme_is_kept_in_a_cookie_and_goes_back_to_the_page(console: ConsoleOfTests) -> None:
     answer = ask(console, "/theme", {"theme": "dark", "back": "/topics?q=a"})
-    assert answer.headers["Location"] == "/topics?q=a"
-    cookie = answer.headers["Set-Cookie"].partition(";")[0]
+    assert answer.headers["location"] == "/topics?q=a"
+    cookie = answer.headers["set-cookie"].partition(";")[0]
     assert 'data-theme="dark"' in ask(console, "/topics", headers={"Cookie": cookie}).text
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
 def test_theme_goes_to_no_other_site(console: ConsoleOfTests, back: str) -> None:
-    assert ask(console, "/theme", {"theme": "dark", "back": back}).headers["Location"] == "/"
+    assert ask(console, "/theme", {"theme": "dark", "back": back}).headers["location"] == "/"
 
 
 def test_too_large_a_request_is_refused(console: ConsoleOfTests) -> None:
@@ -141,8 +107,8 @@ def test_console_elsewhere_than_on_loopback_needs_its_token(
         assert ask(console, "/topics").status == 401
         assert ask(console, "/topics?token=wrong").status == 401
         first = ask(console, f"/topics?q=a&{urlsplit(console.url).query}")
-        assert (first.status, first.headers["Location"]) == (303, "/topics?q=a")
-        cookie = first.headers["Set-Cookie"]
+        assert (first.status, first.headers["location"]) == (303, "/topics?q=a")
+        cookie = first.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
         answer = ask(console, "/topics", headers={"Cookie": cookie.partition(";")[0]})

@@ -15,8 +15,8 @@ from kwire.console.cluster.control import fault_of, fault_words, trace_words
 from kwire.console.views.control import duration_ms
 from kwire.testing.control import ControlClient
 from kwire.testing.kafka import Kafka
-from tests.console.running import ConsoleOfTests
-from tests.console.test_app import Answer, ask
+from tests.console.consoles import Answer
+from tests.console.running import ConsoleOfTests, ask
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def change(console: ConsoleOfTests, action: str, **fields: str) -> Answer:
     """Send a form of the page, and return the page that it leads to."""
     done = ask(console, "/control/change", {"broker": "0", "action": action, **fields})
     assert done.status == 303, done.text
-    return ask(console, done.headers["Location"])
+    return ask(console, done.headers["location"])
 
 
 def test_fault_is_switched_on_injected_and_switched_off(
@@ -99,7 +99,7 @@ def test_requests_are_recorded_followed_and_ended(
     console: ConsoleOfTests, kafka: Kafka, control: ControlClient
 ) -> None:
     begun = ask(console, "/requests/begin", {"broker": "0", "client": "seen<b>"})
-    page = ask(console, begun.headers["Location"])
+    page = ask(console, begun.headers["location"])
     assert "kwire trace --client 'seen<b>' --control" in html.unescape(page.text)
     [more] = re.findall(r'data-more="([^"]+)"', page.text)
     more = html.unescape(more)

@@ -18,8 +18,7 @@ from kwire.client.groups import commit_offsets, describe_group, fetch_offsets
 from kwire.client.producer import Producer
 from kwire.client.topics import create_topic
 from kwire.testing.hosting.process import BrokerProcess
-from tests.console.running import ConsoleOfTests
-from tests.console.test_app import ask
+from tests.console.running import ConsoleOfTests, ask
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e'\"&\x07/"
 
@@ -87,20 +86,20 @@ def test_reset_shows_a_preview_and_then_sets_what_it_showed(
     assert fetch_offsets(cluster, group)[TopicPartition(group, 0)].offset == 4
     done = ask(console, "/groups/reset", {"id": group, "offsets": html.unescape(offsets)})
     assert done.status == 303
-    assert "The offsets of 1 partition are reset." in ask(console, done.headers["Location"]).text
+    assert "The offsets of 1 partition are reset." in ask(console, done.headers["location"]).text
     assert fetch_offsets(cluster, group)[TopicPartition(group, 0)].offset == 7
     refused = ask(console, "/groups/reset", {"id": group, "offsets": "nonsense"})
-    assert "this page did not write" in ask(console, refused.headers["Location"]).text
+    assert "this page did not write" in ask(console, refused.headers["location"]).text
     assert ask(console, f"/groups/reset?id={group}&target=offset&value=x").status == 400
 
 
 def test_group_is_deleted(console: ConsoleOfTests, group: str, cluster: Cluster) -> None:
     done = ask(console, "/groups/delete", {"id": group})
-    assert f"Group {group} is deleted." in ask(console, done.headers["Location"]).text
+    assert f"Group {group} is deleted." in ask(console, done.headers["location"]).text
     with pytest.raises(BrokerRefused, match="GROUP_ID_NOT_FOUND"):
         describe_group(cluster, group)
     refused = ask(console, "/groups/delete", {"id": group})
-    assert "GROUP_ID_NOT_FOUND" in ask(console, refused.headers["Location"]).text
+    assert "GROUP_ID_NOT_FOUND" in ask(console, refused.headers["location"]).text
 
 
 def test_names_of_groups_are_shown_as_text_and_reach_the_group(
@@ -168,10 +167,10 @@ def test_configs_are_shown_checked_set_and_removed(
 
     before = value()
     checked = ask(console, "/configs/change", {**where, "value": "123456", "action": "check"})
-    assert "The broker accepts" in ask(console, checked.headers["Location"]).text
+    assert "The broker accepts" in ask(console, checked.headers["location"]).text
     assert value() == before
     refused = ask(console, "/configs/change", {**where, "value": "soon", "action": "set"})
-    assert "INVALID_CONFIG" in ask(console, refused.headers["Location"]).text
+    assert "INVALID_CONFIG" in ask(console, refused.headers["location"]).text
     ask(console, "/configs/change", {**where, "value": "123456", "action": "set"})
     assert value() == "123456"
     assert "123456" in rows(ask(console, f"/configs?kind=topic&name={group}").text)
@@ -185,19 +184,19 @@ def test_configs_are_shown_checked_set_and_removed(
 def test_quotas_are_set_shown_and_removed(console: ConsoleOfTests, unique: str) -> None:
     where = {"user": unique, "quota": "producer_byte_rate"}
     done = ask(console, "/quotas/set", {**where, "value": "2000000"})
-    shown = ask(console, done.headers["Location"]).text
+    shown = ask(console, done.headers["location"]).text
     assert f"kwire quotas set --user {unique} producer_byte_rate=2000000" in html.unescape(shown)
     assert unique in rows(ask(console, f"/quotas?q={unique}").text)
     ask(console, "/quotas/remove", where)
     assert unique not in rows(ask(console, f"/quotas?q={unique}").text)
     refused = ask(console, "/quotas/set", {**where, "value": "much"})
-    assert "is not a number" in ask(console, refused.headers["Location"]).text
+    assert "is not a number" in ask(console, refused.headers["location"]).text
 
 
 def test_users_get_and_lose_passwords(console: ConsoleOfTests, unique: str) -> None:
     where = {"name": unique, "mechanism": "SCRAM-SHA-512"}
     done = ask(console, "/users/password", {**where, "password": "hunter2"})
-    assert "hunter2" not in ask(console, done.headers["Location"]).text
+    assert "hunter2" not in ask(console, done.headers["location"]).text
     assert "SCRAM-SHA-512" in rows(ask(console, f"/users?q={unique}").text)
     ask(console, "/users/remove", where)
     assert unique not in rows(ask(console, f"/users?q={unique}").text)
@@ -207,7 +206,7 @@ def test_rules_without_an_authorizer_are_explained(console: ConsoleOfTests) -> N
     answer = ask(console, "/acls")
     assert (answer.status, "have no authorizer" in answer.text) == (200, True)
     refused = ask(console, "/acls/add", {"resource": "topic", "name": "a", "principal": "eve"})
-    assert "a principal is like" in ask(console, refused.headers["Location"]).text
+    assert "a principal is like" in ask(console, refused.headers["location"]).text
 
 
 def test_pages_of_the_control_tell_that_there_is_none(console: ConsoleOfTests) -> None:

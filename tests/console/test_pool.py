@@ -134,3 +134,47 @@ async def test_number_of_kept_results_is_limited() -> None:
     for number in range(CACHED_MAX + 20):
         await own.cached(same, number)
     assert len(own._kept) == CACHED_MAX
+
+
+async def test_costly_result_is_given_while_a_new_one_is_on_its_way() -> None:
+    now = [0.0]
+    own, calls, renewed = pool(now=now), [], threading.Event()
+
+    def call(_: Cluster) -> int:
+        calls.append(1)
+        now[0] += 1.0
+        if len(calls) == 2:
+            renewed.set()
+        return len(calls)
+
+    async with trio.open_nursery() as nursery:
+        own.nursery = nursery
+        assert await own.cached(call) == 1
+        now[0] = 11.0
+        assert await own.cached(call) == 1, "fresh for ten times its cost"
+        now[0] = 20.0
+        assert await own.cached(call) == 1, "old, but usable"
+    assert renewed.is_set()
+    assert await own.cached(call) == 2
+    own.nursery = None
+    now[0] += 11.0
+    assert await own.cached(call) == 3, "nobody renews it"
+
+
+async def test_result_that_cannot_be_renewed_is_asked_for_by_the_next_page() -> None:
+    now = [0.0]
+    own, calls = pool(now=now), []
+
+    def call(_: Cluster) -> int:
+        calls.append(1)
+        now[0] += 1.0
+        if len(calls) == 2:
+            raise Misuse("no")
+        return len(calls)
+
+    async with trio.open_nursery() as nursery:
+        own.nursery = nursery
+        await own.cached(call)
+        now[0] = 20.0
+        assert await own.cached(call) == 1
+    assert await own.cached(call) == 3

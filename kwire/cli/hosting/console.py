@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONSOLE_PORT: Final = 8080
 """The port of the console, unless an option names another."""
-NEEDED: Final = ("starlette", "hypercorn", "jinja2", "python_multipart")
+NEEDED: Final = ("starlette", "hypercorn", "jinja2", "python_multipart", "fastavro")
 
 STOP_S: Final = 5.0
 

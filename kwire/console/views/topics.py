@@ -90,10 +90,15 @@ async def topics(visit: Visit) -> Response:
     )
 
 
+def topic_path(name: str) -> str:
+    """The path of a topic's page."""
+    return f"/topics/{quote(name, safe='')}"
+
+
 def topic_values(visit: Visit, tab: str) -> dict[str, Any]:
     """What the head of each page of a topic needs; `tab` is the last part of its path."""
     name = visit.path["topic"]
-    return {"name": name, "path": f"/topics/{quote(name, safe='')}", "tab": tab}
+    return {"name": name, "path": topic_path(name), "tab": tab}
 
 
 async def topic(visit: Visit) -> Response:
