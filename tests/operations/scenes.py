@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from kwire.conformance.wire.peer import ClientConnection
 from kwire.testing import BrokerProcess, SharedClusterProcess
 from kwire.testing.hosting.ports import free_port, free_ports
 from tests.commands.forked import run_kwire
+from tests.console.consoles import ConsoleProcess
 
 HOST: Final = "127.0.0.1"
 RECORDS_IN_ORDERS: Final = 4_000
@@ -99,6 +101,61 @@ def top_of(operator: Operator, go_on: Callable[[], None]) -> Top:
     done = running.result()
     assert done.returncode == 0, done.stderr
     return Top(done.stdout)
+
+
+class Pages(HTMLParser):
+    """The pages of a console, as text."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__()
+        self._origin = origin
+        self._rows: list[list[str]] = []
+        self._texts: list[str] = []
+        self._in_body = False
+
+    def text(self, path: str) -> str:
+        """The whole text of a page, with single spaces."""
+        self._read(path)
+        return " ".join("".join(self._texts).split())
+
+    def rows(self, path: str) -> list[list[str]]:
+        """The texts of the cells of all tables of a page, without their heads."""
+        self._read(path)
+        return [[" ".join(cell.split()) for cell in row] for row in self._rows]
+
+    def _read(self, path: str) -> None:
+        self.reset()
+        self._rows, self._texts, self._in_body = [], [], False
+        with urllib.request.urlopen(self._origin + path, timeout=60) as response:
+            self.feed(response.read().decode())
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag == "tbody":
+            self._in_body = True
+        elif tag == "tr" and self._in_body:
+            self._rows.append([])
+        elif tag in ("td", "th") and self._in_body:
+            self._rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "tbody":
+            self._in_body = False
+
+    def handle_data(self, data: str) -> None:
+        self._texts.append(data)
+        if self._in_body and self._rows and self._rows[-1]:
+            self._rows[-1][-1] += data
+
+
+@contextmanager
+def console_of(operator: Operator, directory: Path) -> Iterator[Pages]:
+    """Run a console of the operator's cluster."""
+    process = ConsoleProcess(operator.bootstrap, directory / "console.log")
+    process.start()
+    yield Pages(process.origin)
+    process.finish()
 
 
 # -- one broker

@@ -1,9 +1,13 @@
-"""Questions of an operator about one broker, answered by its metrics, and then by `kwire top`.
+"""Questions of an operator about one broker.
+
+They are answered by its metrics, by `kwire top`, and by the console.
 
 `kwire top` runs while clients go on, because it shows rates.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,8 +19,10 @@ from tests.operations.scenes import (
     COMMITTED,
     RECORDS_IN_ORDERS,
     SLOW_MS,
+    Pages,
     Top,
     TroubledBroker,
+    console_of,
     largest,
     largest_row,
     of_group,
@@ -42,7 +48,17 @@ def top(scene: TroubledBroker) -> Top:
     return top_of(scene.operator, go_on)
 
 
-def test_which_group_is_behind(scene: TroubledBroker, top: Top) -> None:
+@pytest.fixture(scope="module")
+def pages(
+    scene: TroubledBroker, top: Top, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pages]:
+    """The pages of a console, which starts when `top` has ended."""
+    del top
+    with console_of(scene.operator, tmp_path_factory.mktemp("console")) as found:
+        yield found
+
+
+def test_which_group_is_behind(scene: TroubledBroker, top: Top, pages: Pages) -> None:
     (group,), lag = largest(scene.after, "kafka_consumergroup_lag", ["consumergroup"])
     assert group == scene.billing
     assert lag == RECORDS_IN_ORDERS - COMMITTED
@@ -51,8 +67,12 @@ def test_which_group_is_behind(scene: TroubledBroker, top: Top) -> None:
     assert worst["group"] == scene.billing
     assert worst["lag"] >= RECORDS_IN_ORDERS - COMMITTED
 
+    assert pages.rows("/groups?sort=-lag")[0][0] == scene.billing
 
-def test_in_which_partition_is_a_group_behind(scene: TroubledBroker, top: Top) -> None:
+
+def test_in_which_partition_is_a_group_behind(
+    scene: TroubledBroker, top: Top, pages: Pages
+) -> None:
     place, lag = largest(
         scene.after, "kafka_consumergroup_lag", ["topic", "partition"], of_group(scene.billing)
     )
@@ -63,8 +83,12 @@ def test_in_which_partition_is_a_group_behind(scene: TroubledBroker, top: Top) -
     assert scene.orders.name in group["worst"]
     assert group["worst_lag"] == group["lag"]
 
+    (place_shown, committed, *_, member) = pages.rows(f"/groups/one?id={scene.billing}")[0]
+    assert (place_shown, committed) == (f"{scene.orders.name} 0", str(COMMITTED))
+    assert member == "nobody"
 
-def test_which_groups_have_no_members(scene: TroubledBroker, top: Top) -> None:
+
+def test_which_groups_have_no_members(scene: TroubledBroker, top: Top, pages: Pages) -> None:
     members = scene.after.sums("kafka_consumergroup_members", ["consumergroup"])
     without = {group for (group,), count in members.items() if not count}
     assert without == {scene.billing, scene.load.idle}
@@ -72,8 +96,10 @@ def test_which_groups_have_no_members(scene: TroubledBroker, top: Top) -> None:
     empty = {row["group"] for row in top.rows("groups") if row["members"] == 0}
     assert empty == without
 
+    assert {row[0] for row in pages.rows("/groups") if row[3] == "0"} == without
 
-def test_why_did_this_group_rebalance(scene: TroubledBroker) -> None:
+
+def test_why_did_this_group_rebalance(scene: TroubledBroker, pages: Pages) -> None:
     """Its epoch grew with each of its members, whose number is also a metric."""
     keep = of_group(scene.restless)
     (group,), epochs = largest(scene.after, "kwire_group_epoch", ["group"], keep)
@@ -81,8 +107,12 @@ def test_why_did_this_group_rebalance(scene: TroubledBroker) -> None:
     assert group == scene.restless
     assert epochs >= members[group,] == 3
 
+    page = pages.text(f"/groups/one?id={scene.restless}")
+    assert "Members3" in page
+    assert "Epoch" in page
 
-def test_in_which_state_is_each_group(scene: TroubledBroker, top: Top) -> None:
+
+def test_in_which_state_is_each_group(scene: TroubledBroker, top: Top, pages: Pages) -> None:
     def current(labels: Labels) -> bool:
         return bool(labels["state"])
 
@@ -99,6 +129,11 @@ def test_in_which_state_is_each_group(scene: TroubledBroker, top: Top) -> None:
     assert {kind.lower() for kind, _ in shown.values()} >= {"classic", "consumer", "share"}
     assert shown[load.classic][1] == shown[load.consumers][1] == "Stable"
     assert shown[load.idle][1] == "Empty"
+
+    listed = {row[0]: (row[1], row[2]) for row in pages.rows("/groups")}
+    assert listed[load.classic] == ("classic", "Stable")
+    assert listed[load.consumers] == ("consumer", "Stable")
+    assert listed[load.sharers] == ("share", "Stable")
 
 
 def test_what_fills_the_disk(scene: TroubledBroker, top: Top) -> None:
@@ -136,7 +171,7 @@ def test_which_topic_gets_the_most_records(scene: TroubledBroker, top: Top) -> N
     assert largest_row(top.rows("topics"), "records_in_per_s")["topic"] == scene.orders.name
 
 
-def test_which_client_is_throttled(scene: TroubledBroker, top: Top) -> None:
+def test_which_client_is_throttled(scene: TroubledBroker, top: Top, pages: Pages) -> None:
     rates = scene.after.sums("kafka_server_quota_byte_rate", ["resource", "clientId"])
     limits = scene.after.sums("kwire_quota_limit", ["resource", "clientId"])
     assert limits["Produce", GREEDY] == QUOTA_BYTES_PER_S
@@ -153,6 +188,10 @@ def test_which_client_is_throttled(scene: TroubledBroker, top: Top) -> None:
     row = largest_row(top.rows("clients"), "throttled_ms_per_s")
     assert row["client"] == GREEDY
     assert row["throttled_ms_per_s"] > 0
+
+    assert [row[:2] for row in pages.rows("/quotas")] == [
+        [f"client {GREEDY}", "producer_byte_rate"]
+    ]
 
 
 def test_which_client_sends_the_most_requests(scene: TroubledBroker, top: Top) -> None:
@@ -271,7 +310,7 @@ def test_does_a_group_catch_up(scene: TroubledBroker, top: Top) -> None:
     assert group["seconds_left"] is None
 
 
-def test_is_the_cluster_well(scene: TroubledBroker, top: Top) -> None:
+def test_is_the_cluster_well(scene: TroubledBroker, top: Top, pages: Pages) -> None:
     for metric in (
         "kafka_controller_kafkacontroller_offlinepartitionscount",
         "kafka_server_replicamanager_underreplicatedpartitions",
@@ -281,3 +320,5 @@ def test_is_the_cluster_well(scene: TroubledBroker, top: Top) -> None:
     assert top.view["totals"]["offline"] == 0
     assert top.view["totals"]["under_replicated"] == 0
     assert top.view["problems"] == []
+
+    assert "all is well" in pages.text("/health")
