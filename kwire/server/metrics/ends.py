@@ -48,6 +48,8 @@ class EndOffsets:
 
     async def ask(self) -> None:
         """Ask the leaders once; an end that no leader tells is not known afterwards."""
+        if self._broker.node.peers is None:
+            return  # a broker alone has all partitions
         places = list(islice(dict.fromkeys(self._unknown()), ASKED_MAX))
         latest = await latest_offsets(self._broker, places) if places else {}
         self._elsewhere = {
@@ -58,8 +60,8 @@ class EndOffsets:
         """The partitions that groups coordinated here read, and that this broker does not have."""
         image, hosted = self._broker.image, self._hosted
         for topic, index in self._read():
-            exists = image.leader_of(topic, index) is not None
-            if exists and index not in hosted.get(topic, {}):
+            is_elsewhere = index not in hosted.get(topic, {})
+            if is_elsewhere and image.leader_of(topic, index) is not None:
                 yield topic, index
 
     def _read(self) -> Iterator[Place]:

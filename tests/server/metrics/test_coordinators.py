@@ -150,6 +150,16 @@ async def test_lag_is_missing_while_the_end_of_the_partition_is_not_known(
     assert len(found.all_of("kafka_consumergroup_current_offset")) == 2
 
 
+async def test_broker_alone_asks_nobody_for_the_ends_of_partitions(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.server.metrics.ends.latest_offsets", None)  # a call would fail
+    coordinator = coordinating(make_node)
+    commit(coordinator, "g", 2, 0)
+    del coordinator.broker.hosted.by_topic["t"][1]
+    await scraper_of(coordinator.broker).ends.ask()
+
+
 async def test_lag_of_an_offset_beyond_the_end_is_0(
     make_node: MakeNode,
 ) -> None:
