@@ -116,7 +116,8 @@ def ask(
 ) -> Answer:
     """Send one request as it is, without a client's own headers except Host, and read the answer.
 
-    `headers` may have a Host.  The target is neither escaped nor normalized.
+    `headers` may have a Host.  The target is neither escaped nor normalized.  Of a live tail, which
+    never ends, only the first piece is read.
     """
     url = urlsplit(origin)
     assert url.hostname is not None
@@ -134,6 +135,7 @@ def ask(
         for name, value in response.getheaders():
             lower = name.lower()
             found[lower] = f"{found[lower]}, {value}" if lower in found else value
-        return Answer(response.status, found, response.read())
+        is_tail = "chunked" in found.get("transfer-encoding", "")
+        return Answer(response.status, found, response.read1() if is_tail else response.read())
     finally:
         connection.close()

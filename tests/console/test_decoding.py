@@ -17,9 +17,12 @@ import pytest
 from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+from kwire.client.fetcher import ConsumedRecord
 from kwire.console.decoding.decoder import FORMS, Decoded, Decoder
 from kwire.console.decoding.files import schema_files
 from kwire.console.decoding.registry import FAILURE_KEPT_S, SchemaRegistry
+from kwire.console.filtering.parsing import parsed
+from kwire.console.messages.record import MessageRecord, whole_text
 
 PLAIN = Decoder()
 
@@ -81,6 +84,16 @@ def test_bytes_of_another_form_are_hex_with_the_reason(form: str, trouble: str) 
 
 def test_eight_bytes_are_noted_as_the_number_of_a_serializer() -> None:
     assert read((42).to_bytes(8)).note.startswith("int64 42")
+
+
+@pytest.mark.parametrize("depth", [10, 400, 700, 900, 960, 1200, 100_000])
+def test_json_that_is_nested_deeply_is_shown_and_filtered_all_the_same(depth: int) -> None:
+    text = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
+    own = ConsumedRecord("orders", 0, 0, 0, "CreateTime", None, text, [])
+    record = MessageRecord(own, PLAIN, "auto", "auto")
+    assert "[" * min(depth, 10) in "".join(whole_text(record.value).split())
+    for expression in ('value.a contains "x"', "value.a = 1", "value.a < 1", "value.a[0][0]"):
+        assert parsed(expression).test(record) in (True, False)
 
 
 AVRO = {

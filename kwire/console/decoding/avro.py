@@ -44,7 +44,10 @@ def avro_data(raw: bytes, schema: AvroSchema) -> Data:
         ) from None
     if rest := len(raw) - stream.tell():
         raise CannotDecode(f"not Avro data of the schema: {rest} bytes are left over")
-    return shown(found)
+    try:
+        return shown(found)
+    except RecursionError:
+        raise CannotDecode("the data are nested too deeply") from None
 
 
 def shown(value: object) -> Data:

@@ -71,12 +71,18 @@ def at_path(data: Data | Absent, path: Sequence[str | int]) -> Data | Absent:
 
 
 def as_text(value: Data | Absent) -> str | None:
-    """The text that an operation on text sees; None for null and what is absent."""
+    """The text that an operation on text sees; None for null and what is absent.
+
+    It is None for what is nested too deeply, too.
+    """
     if value is None or isinstance(value, Absent):
         return None
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        return None
 
 
 def as_number(value: Data | Absent) -> float | int | None:

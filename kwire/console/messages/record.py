@@ -116,5 +116,13 @@ def header_text(value: bytes | None) -> str | None:
 
 
 def whole_text(decoded: Decoded) -> str:
-    """All of a key or value for its own page; structures are indented."""
-    return json_lines(decoded.data) if decoded.is_structured else decoded.text
+    """All of a key or value for its own page; structures are indented.
+
+    One that is nested too deeply for that is shown as it is written.
+    """
+    if not decoded.is_structured:
+        return decoded.text
+    try:
+        return json_lines(decoded.data)
+    except RecursionError:
+        return decoded.text
