@@ -43,7 +43,7 @@ def main() -> int:
         time.sleep(3 * POLL_S)  # rates need a scrape from before the load
         for step in (*load.STEPS, *coordinated.STEPS):
             step(sender)
-        empty = list(empty_queries(prometheus))
+        empty = list(empty_queries(prometheus, sender))
         sender.finish()
     for title, query in empty:
         print(f"{title}: no value: {query}")
@@ -56,8 +56,11 @@ def targets(subject: Subject) -> list[str]:
     return [urllib.parse.urlsplit(url).netloc for url in subject.urls]
 
 
-def empty_queries(prometheus: Prometheus) -> Iterator[tuple[str, str]]:
-    """Yield the title and the query for each query that has no value in time."""
+def empty_queries(prometheus: Prometheus, sender: Load) -> Iterator[tuple[str, str]]:
+    """Yield the title and the query for each query that has no value in time.
+
+    Clients go on meanwhile: a rate needs requests between two scrapes.
+    """
     deadline = time.monotonic() + PATIENCE_S
     for panel in panels():
         for query in panel.queries:
@@ -66,6 +69,7 @@ def empty_queries(prometheus: Prometheus) -> Iterator[tuple[str, str]]:
                 if time.monotonic() > deadline:
                     yield panel.title, asked
                     break
+                load.list_offsets_and_metadata(sender)
                 time.sleep(POLL_S)
 
 
