@@ -15,7 +15,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.inspection.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, ClusterProcess, ZooKeeperProcess
-from kwire.testing.cluster import _parse_metadata, cluster_view
+from kwire.testing.cluster import _parse_metadata, cluster_view, settings_of_one
 from kwire.testing.hosting.ports import free_port
 from tests.waiting import until
 
@@ -134,6 +134,13 @@ def test_metadata_response_is_parsed_to_members_and_controller() -> None:
     )
     assert _parse_metadata(reply) == (frozenset({1, 3}), 3)
     assert cluster_view(free_port()) is None
+
+
+def test_each_broker_of_a_cluster_has_the_next_metrics_port() -> None:
+    shared = {"metrics.port": "9404", "num.partitions": "3"}
+    assert settings_of_one(shared, 2) == {"metrics.port": "9406", "num.partitions": "3"}
+    assert settings_of_one({"metrics.port": "0"}, 2) == {"metrics.port": "0"}
+    assert settings_of_one({}, 2) == {}
 
 
 def test_cut_off_broker_leaves_the_cluster_and_returns_after_heal(

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 
 class MeasuredProduce(RepeatedProduce):
     """hits: the answers since the last `fold`; the connection counts them, and folds them before
-    it calls `learn`.
+    it calls `learn`.  All of them have `version`, and `reply_bytes` are the size of each reply.
     """
 
-    __slots__ = ("hits", "meter", "version")
+    __slots__ = ("hits", "meter", "reply_bytes", "version")
 
     def __init__(self, meter: RequestMeter) -> None:
         super().__init__()
         self.meter = meter
         self.hits = 0
         self.version = -1
+        self.reply_bytes = 0
 
     def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
         """As RepeatedProduce.learn; all later hits are of the version that is learnt."""
         super().learn(exchange, broker)
         self.version = int.from_bytes(self._kind[2:])
+        self.reply_bytes = len(self._reply)
 
     def fold(self) -> int:
         """Add the hits to the meter, and return their number."""
@@ -39,21 +41,23 @@ class MeasuredProduce(RepeatedProduce):
 
 
 class MeasuredListOffsets(RepeatedListOffsets):
-    """As MeasuredProduce; remembers requests of one version only."""
+    """As MeasuredProduce; remembers requests of one version, with replies of one size, only."""
 
-    __slots__ = ("hits", "meter", "version")
+    __slots__ = ("hits", "meter", "reply_bytes", "version")
 
     def __init__(self, meter: RequestMeter) -> None:
         super().__init__()
         self.meter = meter
         self.hits = 0
         self.version = -1
+        self.reply_bytes = 0
 
     def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
-        """As RepeatedListOffsets.learn; forgets the requests of another version."""
-        if exchange.version != self.version:
+        """As RepeatedListOffsets.learn; forgets requests of another version or size of reply."""
+        kind = exchange.version, len(exchange.reply)
+        if kind != (self.version, self.reply_bytes):
             self._remembered.clear()
-            self.version = exchange.version
+            self.version, self.reply_bytes = kind
         super().learn(exchange, broker)
 
     def fold(self) -> int:
@@ -72,6 +76,7 @@ def _fold(shortcut: MeasuredShortcut) -> int:
         meter.versions[shortcut.version] += hits
         meter.errors[0] += hits
         meter.shortcuts += hits
+        meter.response_bytes += hits * shortcut.reply_bytes
     return hits
 
 

@@ -113,8 +113,9 @@ class MeasuredPeer(Connection):
     def _fold_shortcuts(self) -> None:
         shortcut: MeasuredShortcut
         for shortcut in self._shortcuts.values():  # type: ignore[assignment]  # all are measured
-            if shortcut.hits:
-                self.load.requests += shortcut.fold()
+            if hits := shortcut.fold():
+                self.load.requests += hits
+                self.load.bytes_out += hits * shortcut.reply_bytes
 
     # -- one request
 
@@ -276,16 +277,14 @@ class MeasuredPeer(Connection):
     # -- until the responses are sent
 
     def _answer_all(self, *, hold: bool = False) -> bool:
+        """As Connection._answer_all; replies to timed requests are sent at once, to time that."""
         self._arrived = 0
         done = super()._answer_all(hold=hold)
-        if self._unsent and not self._outbox:
-            self._note_sent()
-        return done
-
-    def send(self) -> bool:
-        done = super().send()
-        if done and self._unsent:
-            self._note_sent()
+        if self._unsent:
+            if done and hold:
+                done = self._outbox.flush()
+            if not self._outbox:
+                self._note_sent()
         return done
 
     async def _flush(self) -> None:
@@ -384,7 +383,7 @@ class _MeasuredShortcuts(MeasuredPeer):
     def _answer_repeated(self) -> bytes | bytearray | None:
         """As Connection._answer_repeated; counts the answers, and times some of the reads."""
         if self.activity >= self._timed_at:
-            return self._answer_timed()
+            return self._answer_timed() if self._shortcuts else None
         replies: list[Frame] = []
         buffer, view, first, filled = self._buffer, self._view, self._start, self._end
         broker: Broker = self._broker
@@ -404,11 +403,8 @@ class _MeasuredShortcuts(MeasuredPeer):
             replies.append(reply)
         if not replies:
             return None
-        joined = b"".join(replies) if len(replies) > 1 else replies[0]
-        load = self.load
-        load.bytes_in += start - first
-        load.bytes_out += len(joined)
-        return joined
+        self.load.bytes_in += start - first
+        return b"".join(replies) if len(replies) > 1 else replies[0]
 
     def _answer_timed(self) -> bytes | bytearray | None:
         """Answer as `_answer_repeated`, with times; sends the replies itself, to time that as well.
@@ -428,9 +424,7 @@ class _MeasuredShortcuts(MeasuredPeer):
             shortcut.hits += 1
             self._start += len(frame) + _SIZE_FIELD_BYTES
             self.load.bytes_in += len(frame) + _SIZE_FIELD_BYTES
-            self.load.bytes_out += len(reply)
             self.load.busy_ns += (now - began) * weight
-            shortcut.meter.response_bytes += len(reply) * weight
             self._outbox.keep(reply)
             sizes = len(frame), len(reply)
             answered.append(

@@ -385,4 +385,9 @@ async def test_unmeasured_broker_answers_the_same_bytes(
     async with running_broker(tmp_path / "plain") as broker:
         usual = await replies(await connected(broker))
     async with measured_broker(tmp_path / "measured", monkeypatch) as measured:
-        assert await replies(await connected(measured.broker)) == usual
+        client = await connected(measured.broker)
+        before = measured.meters.listeners["PLAINTEXT"].bytes_out
+        got = await replies(client)
+        assert got == usual
+        sent = measured.meters.listeners["PLAINTEXT"].bytes_out - before
+        assert sent == sum(len(each) + 4 for each in got)
