@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ from kwire.cli.app import (
 )
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.hosting.console import CONSOLE_PORT, check_installed
+from kwire.cli.repeats import log_format_option, start_logging
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
@@ -66,6 +66,7 @@ CLIENT_ID: Final = "kwire-console"
     "--control", "controls", multiple=True, metavar="URL",
     help="Address of a broker's HTTP control (kwire serve --control); may be given several times.",
 )  # fmt: skip
+@log_format_option
 @click.option("--exit-on-eof", is_flag=True, help="Stop also when standard input ends.")
 def command(
     bootstrap_server: str | None,
@@ -77,6 +78,7 @@ def command(
     schema_files: tuple[str, ...],
     metrics: tuple[str, ...],
     controls: tuple[str, ...],
+    log_format: str,
     exit_on_eof: bool,
 ) -> None:
     """Show a cluster in a browser, until Ctrl-C.
@@ -94,7 +96,7 @@ def command(
         lambda: _run(
             bootstrap_server, command_config, port=port, host=host, allowed_hosts=allowed_hosts,
             registry=registry, files=schema_files, metrics=metrics, controls=controls,
-            exit_on_eof=exit_on_eof,
+            log_format=log_format, exit_on_eof=exit_on_eof,
         )
     )  # fmt: skip
 
@@ -110,6 +112,7 @@ def _run(
     files: tuple[str, ...],
     metrics: tuple[str, ...],
     controls: tuple[str, ...],
+    log_format: str,
     exit_on_eof: bool,
 ) -> None:
     """Serves the console.  Raises ClientError for invalid client properties, and OSError if the
@@ -144,7 +147,7 @@ def _run(
         decoder = Decoder(SchemaRegistry(registry) if registry else None, schema_files(files))
     except ValueError as problem:
         raise Misuse(str(problem)) from None
-    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_logging("info", log_format)
     options = ConsoleOptions(
         bootstrap, host, port, allowed_hosts, metrics, controls,
         command_options(bootstrap, command_config), exit_on_eof, {DECODER: decoder},

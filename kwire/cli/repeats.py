@@ -18,8 +18,11 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import click
 
 PLAIN, JSON = LOG_FORMATS = ("plain", "json")
 """The formats of lines: for people, and for programs."""
@@ -33,6 +36,7 @@ REPEATED: Final = "kwire_repeated"
 """The attribute of a record that counts others: the message without the count, and the numbers."""
 
 _Key = tuple[str, int, str]
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 class _Repeated:
@@ -185,6 +189,15 @@ def name_broker(broker_id: int) -> None:
         formatter = handler.target.formatter if isinstance(handler, CollapsingHandler) else None
         if isinstance(formatter, JsonFormatter):
             formatter.broker = broker_id
+
+
+def log_format_option(command: C) -> C:
+    """Add --log-format, which the command gets as `log_format`, one of LOG_FORMATS."""
+    return click.option(
+        "--log-format", type=click.Choice(LOG_FORMATS), default=PLAIN, show_default=True,
+        envvar="KWIRE_LOG_FORMAT",
+        help="Log plain lines, or JSON objects, one on a line. Also $KWIRE_LOG_FORMAT.",
+    )(command)  # fmt: skip
 
 
 def start_logging(level: str, log_format: str = PLAIN) -> None:

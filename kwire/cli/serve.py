@@ -19,7 +19,7 @@ from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.console import CONSOLE_PORT
 from kwire.cli.hosting.folders import one_if_cluster
-from kwire.cli.repeats import LOG_FORMATS, PLAIN, name_broker, start_logging
+from kwire.cli.repeats import PLAIN, log_format_option, name_broker, start_logging
 from kwire.cli.text.output import say
 from kwire.cli.values import metrics_address, settings_option
 
@@ -87,7 +87,7 @@ class Hosting(NamedTuple):
     console: ConsoleChild | None = None
     """The console that starts when the broker is ready, and ends with it."""
     log_format: str = PLAIN
-    """The format of log lines, one of LOG_FORMATS."""
+    """The format of log lines."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -106,11 +106,7 @@ log = logging.getLogger("kwire.serve")
     help="Listen on localhost:N; 0 chooses a free port.",
 )  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option(
-    "--log-format", type=click.Choice(LOG_FORMATS), default=PLAIN, show_default=True,
-    envvar="KWIRE_LOG_FORMAT",
-    help="Log plain lines, or JSON objects, one on a line. Also $KWIRE_LOG_FORMAT.",
-)  # fmt: skip
+@log_format_option
 @click.option(
     "--brokers", type=click.IntRange(1, BROKERS_MAX), metavar="N",
     help="Run a cluster of N brokers on this machine, on N ports starting at --port. It takes over "
@@ -199,7 +195,7 @@ def command(
     _check_several(brokers, declared, control)
     versions = _versions(max_versions, control), max_versions
     hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions)
-    hosting = hosting._replace(console=_console(console), log_format=log_format)
+    hosting = hosting._replace(console=_console(console, log_format), log_format=log_format)
     for option, is_given in (("--secure", secure), ("--brokers", brokers is not None)):
         if is_given and (properties is not None or container):
             raise click.UsageError(f"with {option}, give settings by --set, not by PROPERTIES")
@@ -271,7 +267,7 @@ def _check_system() -> None:
         raise click.ClickException(str(problem)) from None
 
 
-def _console(port: int | None) -> ConsoleChild | None:
+def _console(port: int | None, log_format: str) -> ConsoleChild | None:
     """The console at a port, not started, or None without --console.  Exits if the extra for it is
     not installed."""
     if port is None:
@@ -279,7 +275,7 @@ def _console(port: int | None) -> ConsoleChild | None:
     from kwire.cli.hosting.console import ConsoleChild, check_installed
 
     check_installed()
-    return ConsoleChild(port)
+    return ConsoleChild(port, log_format)
 
 
 def _declaration(source: Path | None) -> Declaration | None:

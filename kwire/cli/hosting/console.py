@@ -43,9 +43,10 @@ def check_installed() -> None:
 class ConsoleChild:
     """`kwire console` as a child process."""
 
-    def __init__(self, port: int) -> None:
-        """`port` is the console's; 0 chooses a free one."""
+    def __init__(self, port: int, log_format: str) -> None:
+        """`port` is the console's; 0 chooses a free one.  `log_format` is that of the broker."""
         self._port = port
+        self._log_format = log_format
         self.client_file: Path | None = None
         """The client properties with which it logs in, if it has to."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,7 +57,7 @@ class ConsoleChild:
             return
         command = [
             sys.executable, "-m", "kwire.cli", "console", "-b", bootstrap,
-            "--port", str(self._port), "--exit-on-eof",
+            "--port", str(self._port), "--log-format", self._log_format, "--exit-on-eof",
         ]  # fmt: skip
         if self.client_file is not None:
             command += ["--command-config", str(self.client_file)]
