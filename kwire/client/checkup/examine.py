@@ -27,7 +27,7 @@ from kwire.client.configs import (
     topic_settings,
 )
 from kwire.client.connection import BrokerConnection, Destination
-from kwire.client.errors import ClientError
+from kwire.client.errors import BrokerRefused, ClientError
 from kwire.client.groups import SHARE
 from kwire.client.inspection.health import ClusterHealth, health_of
 from kwire.client.inspection.many_groups import (
@@ -39,6 +39,7 @@ from kwire.client.inspection.survey import Survey, survey
 from kwire.client.metrics.endpoints import ScrapeTarget, endpoints_of
 from kwire.client.metrics.scrape import BrokerScrape, ScrapeFailed, not_ready, scrape
 from kwire.client.offsets import EARLIEST
+from kwire.codecs.errors import ErrorCode
 
 T = TypeVar("T")
 
@@ -79,8 +80,9 @@ def examine(cluster: Cluster, network: ClientNetwork | None = None) -> Examinati
     cluster.checks_brokers = False
     reports = survey(cluster)
     health = health_of(reports)
+    denied = list(_without_denials(reports, health))
     examiner = _Examiner(cluster, nodes, reports, health, seen)
-    found = [*address_findings(seen), *examiner.findings()]
+    found = [*address_findings(seen), *examiner.findings(), *denied]
     return Examination(by_grade(found), reports.cluster_id, len(nodes), health.topics, True)
 
 
@@ -111,6 +113,34 @@ def _greeting(cluster: Cluster, host: str, port: int, destination: Destination |
         ).close()
 
     return greet
+
+
+def _without_denials(reports: Survey, health: ClusterHealth) -> Iterator[ClusterFinding]:
+    """Yield what could not be checked because this user may not describe the cluster, and remove it
+    from the problems of the cluster."""
+    remedy = (
+        "kwire acls add --allow USER --operation describe --cluster, or another --command-config"
+    )
+    for broker in health.brokers:
+        report = reports.reports.get(broker.broker)
+        if report is not None and _is_denial(report.trouble):
+            broker.trouble = None
+            yield ClusterFinding(
+                CheckGrade.UNCHECKED,
+                "broker-state",
+                f"broker {broker.broker}",
+                f"its disks and its replicas' ends: {report.trouble}",
+                remedy,
+            )
+    if _is_denial(reports.quorum):
+        health.quorum_trouble, health.controller_id = None, reports.controller_id
+        yield ClusterFinding(
+            CheckGrade.UNCHECKED, "quorum", "controllers", str(reports.quorum), remedy
+        )
+
+
+def _is_denial(error: object) -> bool:
+    return isinstance(error, BrokerRefused) and error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 class _Examiner:

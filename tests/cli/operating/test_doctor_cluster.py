@@ -103,6 +103,20 @@ def test_doctor_of_a_cluster_with_metrics_leaves_nothing_unchecked(tmp_path: Pat
         assert found(cluster.bootstrap) == (0, {})
 
 
+def test_doctor_of_a_user_without_rights_says_what_it_could_not_check(
+    broker_factory: BrokerFactory,
+) -> None:
+    broker = broker_factory({
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    })  # fmt: skip
+    status, findings = found(broker.bootstrap)
+    assert status == 0
+    assert {each["grade"] for each in findings.values()} == {"unchecked"}
+    assert {"broker-state", "broker-settings"} <= set(findings)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in findings["broker-state"]["says"]
+
+
 def test_doctor_exits_with_2_and_says_why_if_no_broker_answers() -> None:
     done = doctor("127.0.0.1:1,no-such-host.invalid:9092", "--json")
     assert done.exit_code == 2
