@@ -73,6 +73,11 @@ def progress(cluster: Cluster) -> ClusterProgress:
     """
     partitions = partitions_of(all_topics(cluster))
     listed, troubles = _listed(cluster)
+    nodes = dict(cluster.nodes)
+    if len(troubles) < len(nodes):
+        # A broker that hangs would cost its timeout again with each request.  The next metadata
+        # have it again.
+        cluster.nodes = {key: node for key, node in nodes.items() if key not in troubles}
     descriptions = describe_groups(cluster, listed.groups)
     positions = positions_of(cluster, listed.groups)
     ends = known_end_offsets(cluster, partitions)
@@ -92,7 +97,7 @@ def progress(cluster: Cluster) -> ClusterProgress:
         at_s,
         cluster.cluster_id,
         cluster.controller_id,
-        dict(cluster.nodes),
+        nodes,
         partitions,
         ends,
         groups,

@@ -10,8 +10,9 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from click.testing import CliRunner, Result
 
 from kwire.cli.app import app
 from kwire.cli.operating.live.rows import TopTotals, TopView
+from kwire.cli.operating.live.taking import SampleTaker
+from kwire.cli.operating.live.view import view_of
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.groups import commit_offsets
 from kwire.client.producer import Producer
@@ -27,6 +30,8 @@ from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import BrokerProcess, SharedClusterProcess
 
 pytestmark = pytest.mark.slow
+
+BrokerFactory = Callable[[Mapping[str, str]], BrokerProcess]
 
 WAIT_S = 120
 QUICK = ("--interval", "0.1", "--timeout", "60")
@@ -181,3 +186,32 @@ def test_top_on_a_terminal_answers_keys_and_ends_with_q(
         screen.wait_for("busiest clients: no latencies")
         screen.press("q")
         assert screen.status() == 0
+
+
+def test_top_has_latencies_requests_and_clients_of_a_broker_with_metrics(
+    broker_factory: BrokerFactory,
+) -> None:
+    broker = broker_factory({"metrics.port": "0"})
+    with Cluster(broker.bootstrap, client_id="looking", timeout_s=60) as cluster:
+        taker = SampleTaker(cluster)
+        before = taker.take()
+        with_lag(broker.bootstrap, "t", "readers")
+        view = view_of(before, taker.take())
+    assert (view.with_metrics, view.metrics_trouble) == (1, {})
+    (row,) = view.brokers
+    assert row.bytes_in_per_s is not None
+    assert row.bytes_in_per_s > 0
+    assert (row.connections or 0) >= 1
+    assert (row.memory_bytes or 0) > 1_000_000
+    produce = next(each for each in view.requests if each.api == "Produce")
+    assert (produce.per_s > 0, produce.p99_ms is not None) == (True, True)
+    assert "Produce" in {each.api for each in view.slow}
+    assert {"looking", "kwire"} <= {each.client for each in view.clients}
+    assert next(each for each in view.topics if each.topic == "t").bytes_in_per_s
+
+
+def test_top_of_a_cluster_reads_the_endpoint_of_each_broker(tmp_path: Path) -> None:
+    with SharedClusterProcess(tmp_path, 3, {"metrics.port": "0"}) as three:
+        found = json.loads(top(three.bootstrap, "--once", "--json").stdout)
+    assert (found["with_metrics"], found["metrics_trouble"]) == (3, {})
+    assert all(each["requests_per_s"] > 0 for each in found["brokers"])

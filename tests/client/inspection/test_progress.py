@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.cluster import Cluster, ClusterNode, TopicPartition
+from kwire.client.errors import RequestTimedOut
 from kwire.client.groups import commit_offsets
+from kwire.client.inspection import progress as module
+from kwire.client.inspection.many_groups import ListedGroups
 from kwire.client.inspection.progress import progress
 from kwire.client.membership.consumer import ConsumerProtocolMember
 from kwire.client.membership.share_consumer import Acknowledgement, ShareConsumer
@@ -82,3 +85,27 @@ def test_progress_has_share_groups_with_their_lag(
     assert group.members == 1
     assert group.positions[TopicPartition(topic, 0)].offset is not None
     consumer.close()
+
+
+def test_progress_asks_a_broker_that_fails_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a broker that hangs would cost its timeout again with each request."""
+    cluster = Cluster("127.0.0.1:1")
+    cluster.nodes = {number: ClusterNode(number, "h", number) for number in (1, 2)}
+    asked: list[list[int]] = []
+
+    def asks(result: object) -> Callable[..., object]:
+        def ask(cluster: Cluster, *_: object) -> object:
+            asked.append(list(cluster.nodes))
+            return result
+
+        return ask
+
+    error = RequestTimedOut("it hangs")
+    monkeypatch.setattr(module, "all_topics", asks([]))
+    monkeypatch.setattr(module, "listed_groups", asks(ListedGroups([], {2: error})))
+    for name in ("describe_groups", "positions_of", "known_end_offsets", "from_each"):
+        monkeypatch.setattr(module, name, asks({}))
+    found = progress(cluster)
+    assert asked == [[1, 2], [1, 2], [1], [1], [1], [1]]
+    assert list(found.nodes) == [1, 2]
+    assert found.troubles == {2: error}

@@ -40,12 +40,12 @@ class TopScreen:
     def press(self, key: str) -> None:
         self.choice = self.choice.after(key)
 
-    def drawn(self, lines: int) -> RenderableType:
-        """The whole screen, of at most `lines` lines."""
+    def drawn(self, width: int, lines: int) -> RenderableType:
+        """The whole screen of a terminal."""
         if self.view is None:
             waiting = "taking two samples ... (q quits)"
             return Text(printable(self.trouble) if self.trouble else waiting)
-        return drawn(self.view, self.choice, lines, self.trouble)
+        return drawn(self.view, self.choice, width, lines, self.trouble)
 
 
 def run(take: Callable[[], TopSample], interval_s: float) -> None:
@@ -58,7 +58,7 @@ def run(take: Callable[[], TopSample], interval_s: float) -> None:
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
         while not screen.choice.is_over:
-            live.update(screen.drawn(console.size.height), refresh=True)
+            live.update(screen.drawn(console.size.width, console.size.height), refresh=True)
             keys = pressed(keyboard, [sampler.readable], None)
             if keys is None:
                 return

@@ -148,6 +148,7 @@ BROKERS: Final = TopTable(
     (
         TopColumn("broker", "broker"),
         TopColumn("address", "address", is_number=False),
+        TopColumn("trouble", "trouble", is_number=False),
         TopColumn("leaders", "leaders", count_text),
         TopColumn("records/s", "records_in_per_s", rate_text),
         TopColumn("in", "bytes_in_per_s", byte_rate_text),
@@ -160,7 +161,6 @@ BROKERS: Final = TopTable(
         TopColumn("files", "open_files", count_text),
         TopColumn("size", "size_bytes", size_text),
         TopColumn("disk free", "usable_bytes", size_text),
-        TopColumn("trouble", "trouble", is_number=False),
     ),
     sorted_by="broker",
 )  # fmt: skip

@@ -31,11 +31,16 @@ def view_with(count: int, *, with_metrics: bool = False) -> TopView:
 
 
 def lines_of(
-    view: TopView, choice: TopChoice, height: int = 40, trouble: str | None = None
+    view: TopView,
+    choice: TopChoice,
+    height: int = 40,
+    *,
+    width: int = 120,
+    trouble: str | None = None,
 ) -> list[str]:
     out = io.StringIO()
-    console = Console(file=out, width=120, height=height, force_terminal=False)
-    console.print(drawn(view, choice, height, trouble))
+    console = Console(file=out, width=width, height=height, force_terminal=False)
+    console.print(drawn(view, choice, width, height, trouble))
     return out.getvalue().splitlines()
 
 
@@ -54,6 +59,15 @@ def test_table_shows_the_largest_rows_and_says_how_many_there_are() -> None:
     assert "groups  101, 13 shown" in text
     assert "group-0 " in text
     assert "group-99 " not in text
+
+
+def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:
+    for width in (30, 60, 90):
+        lines = lines_of(view_with(9), TopChoice(table=GROUPS), width=width)
+        assert max(map(len, lines)) <= width
+        titles = next(line for line in lines if line.startswith("group ")).split()
+        assert titles[:2] == ["group", "type"]
+        assert ("coordinator" in titles) == (width >= 90)
 
 
 def test_filter_is_shown_and_applied() -> None:
@@ -104,6 +118,6 @@ def test_screen_keeps_its_view_while_it_is_paused() -> None:
 
 def test_screen_before_two_samples_says_that_it_waits_or_why() -> None:
     screen = TopScreen()
-    assert "taking two samples" in str(screen.drawn(10))
+    assert "taking two samples" in str(screen.drawn(120, 10))
     screen.take(None, "cannot connect")
-    assert "cannot connect" in str(screen.drawn(10))
+    assert "cannot connect" in str(screen.drawn(120, 10))
