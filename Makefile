@@ -31,7 +31,8 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
 	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
-	spark bench bench-cluster metadata-records metrics dashboard opening demo clean
+	spark bench bench-cluster metadata-records metrics dashboard opening demo clean \
+	console-figures console-pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -146,6 +147,12 @@ dashboard: env-dev ## the dashboard's queries to a real Prometheus, which Go bui
 
 demo: env-dev ## a year of flights through the broker, a consumer group and Spark
 	$(VENV_PYTHON) -m kwire.pipeline.demo
+
+console-figures: env-dev ## how soon the console's pages are painted, and its live tail of 5,000 records/s, into docs/console.md
+	KWIRE_CONSOLE_FIGURES=1 $(VENV_PYTHON) -m pytest -s tests/console/browser/test_figures.py
+
+console-pictures: env-dev ## the pictures in docs/console.md, after four minutes of traffic
+	KWIRE_CONSOLE_PICTURES=240 $(VENV_PYTHON) -m pytest tests/console/browser/test_pictures.py
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build

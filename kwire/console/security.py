@@ -33,6 +33,9 @@ CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+STATIC_CACHED: Final = "private, max-age=60"
+"""How long a browser keeps a style sheet or a script: who clicks through pages need not wait for
+them, and a newer kwire at the same address is there after a minute."""
 HEADERS: Final = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
@@ -206,7 +209,8 @@ def _adding_headers(scope: Scope, send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
-            headers.setdefault("cache-control", "no-store")
+            is_static = message["status"] == 200 and scope["path"].startswith("/static/")
+            headers.setdefault("cache-control", STATIC_CACHED if is_static else "no-store")
         await send(message)
 
     return sending

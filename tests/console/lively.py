@@ -445,7 +445,7 @@ def streams_member(cluster: Cluster, name: str) -> Iterator[bool]:
         if epoch == 0:
             request.topology = Topology(0, [reading, counting])
             request.rebalance_timeout_ms = 60_000
-            request.process_id = f"process of {name}"
+            request.process_id = f"{name}.example"
             request.client_tags = []
         reply: StreamsGroupHeartbeatResponse = at_coordinator(
             cluster, GROUPS.streams, methodcaller("call", request)

@@ -147,7 +147,8 @@ def test_each_response_limits_what_a_page_loads(console: ConsoleProcess, target:
     assert dict(each.split(" ", 1) for each in directives if each) == POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert "server" not in headers
-    assert "no-store" in headers["cache-control"] or target.startswith("/static/")
+    wanted = "private, max-age=60" if target.startswith("/static/") else "no-store"
+    assert headers["cache-control"] == wanted
 
 
 def test_a_refused_request_gets_the_same_limits(console: ConsoleProcess) -> None:

@@ -6,6 +6,9 @@ measures 1,000 and 10,000 topics, and a tail of 5,000 records a second for a min
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +34,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 TOPICS = (1_000, 10_000) if IS_WRITING else (300,)
 VISITS = 15 if IS_WRITING else 2
+ROOT = Path(__file__).resolve().parents[3]
+ROWS_MAX = 500
+"""Rows that a live tail shows."""
 RATE = 5_000 if IS_WRITING else 500
 TAIL_S = 60.0 if IS_WRITING else 2.0
 CREATED_AT_ONCE = 250
@@ -128,3 +134,44 @@ def size_of(page: Page, console_pid: int) -> Size:
     resident_kb = next(line.split()[1] for line in status.splitlines() if line[:6] == "VmRSS:")
     elements: int = page.evaluate("() => document.querySelectorAll('*').length")
     return Size(elements, metrics["JSHeapUsedSize"] / 1e6, int(resident_kb) / 1000)
+
+
+def seen_by(page: Page) -> int:
+    """How many records the live tail has counted."""
+    return int(page.locator("[data-count=seen]").inner_text().replace(",", ""))
+
+
+def test_live_tail_keeps_up_and_does_not_grow(
+    browser: Browser, kafka: Kafka, console_factory: ConsoleFactory
+) -> None:
+    topic = kafka.create_topic("steady", partitions=4)
+    console = console_factory(kafka.bootstrap)
+    with watched_page(browser, console.origin) as (page, _):
+        page.goto(f"/topics/{topic}/messages?from=live")
+        page.locator(".live[data-state=on]").wait_for()
+        command = [sys.executable, "-m", "tests.console.producing", kafka.bootstrap, topic.name]
+        with subprocess.Popen(
+            [*command, str(RATE), str(TAIL_S)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as producing:
+            assert producing.stdout is not None
+            page.locator("#rows tr").nth(ROWS_MAX - 1).wait_for()
+            sizes = [size_of(page, console.pid)]
+            while producing.poll() is None:
+                page.wait_for_timeout(500)
+                sizes.append(size_of(page, console.pid))
+            written = int(producing.stdout.read())
+        ended = time.monotonic()
+        page.locator("[data-count=seen]", has_text=f"{written:,}").wait_for()
+        behind_s = time.monotonic() - ended
+        assert seen_by(page) == written
+        sizes.append(size_of(page, console.pid))
+    name = f"live tail of {RATE:,} records/s for {TAIL_S:.0f} s"
+    early, last = sizes[: len(sizes) // 2 + 1], sizes[-1]
+    assert last.elements <= max(each.elements for each in early) * 1.1
+    if IS_WRITING:
+        assert last.heap_mb < max(each.heap_mb for each in early) + 5
+        assert last.console_mb < max(each.console_mb for each in early) + 20
+    keep(f"{name}: the page has all after the last was written", f"{behind_s:.1f} s")
+    keep(f"{name}: heap of the page, largest", f"{max(each.heap_mb for each in sizes):.1f} MB")
+    memory = f"{sizes[0].console_mb:.0f} MB, then {last.console_mb:.0f} MB"
+    keep(f"{name}: memory of the console", memory)
