@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
@@ -13,6 +14,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.conformance.metrics.load import PARTITIONS, SESSION_MS, Load
+from kwire.conformance.wire.broker import TRANSACTION, NotReady
 from kwire.conformance.wire.cases import consumer_group, share_group, streams_group
 from kwire.conformance.wire.cases.build import (
     batch,
@@ -22,8 +24,16 @@ from kwire.conformance.wire.cases.build import (
     fetch,
     produce,
 )
-from kwire.conformance.wire.cases.txn import CLIENTS, add, end_transaction
+from kwire.conformance.wire.cases.txn import (
+    CLIENTS,
+    WITHOUT_BUMP,
+    CaseProducer,
+    add,
+    end,
+    wait_until_ended,
+)
 from kwire.conformance.wire.cases.txn_data import txn_batch, txn_produce
+from kwire.conformance.wire.stage import Stage
 
 HEARTBEATS: Final = 20
 TRANSACTIONS: Final = 4
@@ -93,7 +103,7 @@ def transactions(load: Load) -> None:
     The last transaction of the second producer stays open.
     """
     for producer in load.producers:
-        coordinator = load.coordinator(producer.transactional_id)
+        coordinator = load.coordinator(producer.transactional_id, TRANSACTION)
         for number in range(TRANSACTIONS):
             partitions = {load.transactional.name: [*range(PARTITIONS)]}
             coordinator.send(add(producer, partitions), CLIENTS)
@@ -105,7 +115,15 @@ def transactions(load: Load) -> None:
                 )
                 stage.send(request)
             if (producer, number) != (load.producers[-1], TRANSACTIONS - 1):
-                end_transaction(coordinator, producer, commit=number % 2 == 0)
+                _end(coordinator, producer, commit=number % 2 == 0)
+
+
+def _end(coordinator: Stage, producer: CaseProducer, *, commit: bool) -> None:
+    """End a transaction, and wait until its markers are written; raises NotReady."""
+    reply = coordinator.send(end(producer, commit=commit), WITHOUT_BUMP)
+    if reply.error_code:
+        raise NotReady(f"EndTxn: {ErrorCode(reply.error_code).name}")
+    wait_until_ended(coordinator, producer)
 
 
 def wait_for_records(load: Load) -> None:
