@@ -13,7 +13,8 @@ Labels = Mapping[str, str]
 Keep = Callable[[Labels], bool]
 """Whether a comparison takes the series with these labels."""
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 300.0
+"""A scrape of Apache Kafka takes a second, and on a busy machine a minute."""
 CONTROLLERS: Final = "kafka_controller_"
 
 
