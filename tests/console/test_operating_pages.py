@@ -137,6 +137,20 @@ def test_history_has_the_lag_of_a_group(console: ConsoleOfTests, group: str) -> 
     assert ask(console, "/history?kind=unknown").status == 404
 
 
+def test_topics_show_their_groups_and_lag_after_a_sample(
+    console: ConsoleOfTests, group: str
+) -> None:
+    deadline = time.monotonic() + 120
+    link = f'href="/groups/one?id={group}"'
+    while link not in (listed := rows(ask(console, f"/topics?q={group}&sort=-lag").text)):
+        assert time.monotonic() < deadline, "no sample has the group"
+        time.sleep(0.2)
+    assert '<span title="6">6</span>' in listed
+    page = ask(console, f"/topics/{group}").text
+    assert link in page
+    assert f'data-plot="/history?kind=topic-rate&amp;name={group}"' in page
+
+
 def test_brokers_and_health_tell_that_all_is_well(console: ConsoleOfTests, group: str) -> None:
     del group
     listed = ask(console, "/brokers")

@@ -147,7 +147,7 @@ class Plot {
       const y = HEIGHT - MARGIN.bottom;
       made("line", { class: "plot-grid", x1: x, x2: x, y1: y, y2: y + 4 }, svg);
       const anchor = x > width - 40 ? "end" : "middle";
-      if (x - 60 < labelEnd) continue;
+      if (x - (anchor === "end" ? 85 : 60) < labelEnd) continue;
       labelEnd = x;
       const label = made("text", { class: "plot-label", x, y: y + 17, "text-anchor": anchor }, svg);
       label.textContent = clock(timeMs, step < 60000);

@@ -21,8 +21,10 @@ from kwire.console.cluster.topics import (
     topic_numbers,
     topic_overviews,
 )
+from kwire.console.history.sampler import TOPIC_RATE, TOPIC_SIZE, TopicNow
 from kwire.console.listing import TableColumn, shown_table
 from kwire.console.site import SitePage, Visit
+from kwire.console.views.plots import sampler_of
 
 SHOW_INTERNAL = "internal"
 ONLY_CHANGED = "changed"
@@ -39,6 +41,28 @@ class TopicRow(NamedTuple):
     """A topic in the list, with its last sample."""
 
     topic: TopicOverview
+    now: TopicNow | None
+    """None before the first sample that has the topic."""
+
+    @property
+    def size_bytes(self) -> int | None:
+        return None if self.now is None else self.now.size_bytes
+
+    @property
+    def rate(self) -> float | None:
+        return None if self.now is None else self.now.records_per_s
+
+    @property
+    def groups(self) -> list[tuple[str, int | None]]:
+        """The groups with an offset in the topic, and their lag, the highest first."""
+        lags = {} if self.now is None else self.now.lags
+        return sorted(lags.items(), key=lambda each: (-(each[1] or 0), each[0]))
+
+    @property
+    def lag(self) -> int | None:
+        """The highest lag of a group."""
+        known = [lag for _, lag in self.groups if lag is not None]
+        return max(known, default=None)
 
 
 TOPIC_COLUMNS: tuple[TableColumn[TopicRow], ...] = (
@@ -49,7 +73,18 @@ TOPIC_COLUMNS: tuple[TableColumn[TopicRow], ...] = (
         "records", "Records", is_number=True,
         title="Offsets from start to end; compaction and transactions leave gaps",
     ),
-    TableColumn("size", "Size", is_number=True, title="Bytes of all replicas"),
+    TableColumn(
+        "size", "Size", lambda row: row.size_bytes, is_number=True,
+        title="Bytes of all replicas",
+    ),
+    TableColumn(
+        "rate", "Records/s", lambda row: row.rate, is_number=True,
+        title="Records per second that are written",
+    ),
+    TableColumn(
+        "lag", "Groups and their lag", lambda row: row.lag, is_number=True,
+        title="Records that each group has not read yet",
+    ),
 )  # fmt: skip
 
 PARTITION_COLUMNS: tuple[TableColumn[PartitionDetail], ...] = (
@@ -82,7 +117,13 @@ async def topics(visit: Visit) -> Response:
     found = await visit.cached(topic_overviews)
     shows_internal = visit.query.get(SHOW_INTERNAL) == "yes"
     hidden = 0 if shows_internal else sum(topic.is_internal for topic in found)
-    rows = [TopicRow(topic) for topic in found if shows_internal or not topic.is_internal]
+    latest = sampler_of(visit.site).latest
+    samples = {} if latest is None else latest.topics
+    rows = [
+        TopicRow(topic, samples.get(topic.name))
+        for topic in found
+        if shows_internal or not topic.is_internal
+    ]
     table = shown_table(rows, TOPIC_COLUMNS, visit.table(SHOW_INTERNAL), lambda r: r.topic.name)
     numbers = await visit.cached(numbers_of, *(row.topic.name for row in table.rows))
     return visit.page(
@@ -107,7 +148,16 @@ async def topic(visit: Visit) -> Response:
     table = shown_table(
         detail.partitions, PARTITION_COLUMNS, visit.table(), lambda row: str(row.index)
     )
-    return visit.page("topic.html", detail=detail, table=table, **topic_values(visit, ""))
+    latest = sampler_of(visit.site).latest
+    now = None if latest is None else latest.topics.get(detail.overview.name)
+    return visit.page(
+        "topic.html",
+        detail=detail,
+        table=table,
+        row=TopicRow(detail.overview, now),
+        plots=(("Records written", TOPIC_RATE), ("Size of all replicas", TOPIC_SIZE)),
+        **topic_values(visit, ""),
+    )
 
 
 async def topic_configs(visit: Visit) -> Response:
