@@ -92,7 +92,15 @@ class BrokerPage:
 
 def cluster_health(cluster: Cluster) -> HealthPage:
     """The health of the cluster now; asks each broker.  Raises ClientError if none answers."""
-    surveyed = survey(cluster)
+    return _health_page(survey(cluster))
+
+
+def brokers_health(cluster: Cluster) -> HealthPage:
+    """As `cluster_health`, without the partitions that lack in-sync replicas for acks=all."""
+    return _health_page(survey(cluster, with_settings=False))
+
+
+def _health_page(surveyed: Survey) -> HealthPage:
     health = health_of(surveyed)
     replicas = list(problem_rows(surveyed, health))
     return HealthPage(health, findings_of(health, replicas), replicas)
@@ -100,7 +108,7 @@ def cluster_health(cluster: Cluster) -> HealthPage:
 
 def broker_page(cluster: Cluster, node_id: int) -> BrokerPage:
     """One broker with its replicas.  Raises ClientError, Misuse for an unknown broker."""
-    surveyed = survey(cluster)
+    surveyed = survey(cluster, with_settings=False)
     health = health_of(surveyed)
     broker = next((each for each in health.brokers if each.broker == node_id), None)
     if broker is None:

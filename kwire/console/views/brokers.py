@@ -10,7 +10,13 @@ from kwire.client.errors import Misuse
 from kwire.client.inspection.health import BrokerHealth
 from kwire.codecs.volumes import Volume
 from kwire.console.cluster.commands import command_line
-from kwire.console.cluster.health import HeldReplica, ReplicaRow, broker_page, cluster_health
+from kwire.console.cluster.health import (
+    HeldReplica,
+    ReplicaRow,
+    broker_page,
+    brokers_health,
+    cluster_health,
+)
 from kwire.console.history.sampler import (
     BROKER_SIZE,
     CLUSTER_RATE,
@@ -56,7 +62,7 @@ REPLICA_COLUMNS: Final[tuple[TableColumn[ReplicaRow], ...]] = (
 
 async def brokers(visit: Visit) -> Response:
     """The list of brokers, with what they lead and hold."""
-    page = await visit.cached(cluster_health)
+    page = await visit.cached(brokers_health)
     table = shown_table(
         page.health.brokers,
         BROKER_COLUMNS,
