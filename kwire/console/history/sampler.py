@@ -1,8 +1,8 @@
 """Asks a cluster for its rates, lag, sizes and latencies, and adds them to the history.
 
 A sample costs the brokers some requests for each 2,000 partitions and each 200 groups.  The pause
-after a sample is at least nine times as long as the sample took, so that the console takes a tenth
-of one thread at most.
+after a sample is at least four times as long as the sample took, so that samples take a fifth of
+the time at most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kwire.console.history.scrape import ScrapedValue, ScrapeError, scraped
 from kwire.console.history.series import SampleHistory, SeriesKey
 
 INTERVAL_S: Final = 5.0
-SHARE_MAX: Final = 0.1
+SHARE_MAX: Final = 0.2
 """The most of the time that samples take."""
 METADATA_INTERVAL_MS: Final = 30_000
 """How old the metadata of all topics become; new topics are seen so late."""
