@@ -211,10 +211,17 @@ class QuotaRow:
 def quotas(cluster: Cluster) -> list[QuotaRow]:
     """All quotas.  Raises ClientError."""
     return [
-        QuotaRow(found.entity, quota, value)
+        QuotaRow(_in_order(found.entity), quota, value)
         for found in describe_quotas(cluster, {})
         for quota, value in sorted(found.values.items())
     ]
+
+
+def _in_order(entity: Entity) -> Entity:
+    """An entity with the user first; brokers name the parts in any order."""
+    order = list(ENTITY_OPTIONS)
+    known = {kind: entity[kind] for kind in order if kind in entity}
+    return {**known, **entity}
 
 
 def entity_of(fields: Mapping[str, str]) -> dict[str, str | None]:
