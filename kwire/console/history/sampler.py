@@ -7,6 +7,7 @@ the time at most.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -54,6 +55,8 @@ REQUEST_TIME: Final = "request-time"
 
 REQUESTS_TOTAL: Final = "kafka_network_requestmetrics_requests_total"
 REQUEST_TIME_MS: Final = "kafka_network_requestmetrics_totaltimems"
+PARTS_OF_FETCH: Final = ("FetchConsumer", "FetchFollower")
+"""Names of requests that are counted as Fetch, too."""
 QUANTILES: Final = ("0.5", "0.99")
 
 
@@ -242,6 +245,8 @@ class HistorySampler:
         values: dict[SeriesKey, float | None] = {}
         for name, labels, value in lines:
             api, quantile = labels.get("request", ""), labels.get("quantile", "")
+            if math.isnan(value) or api in PARTS_OF_FETCH:  # NaN: there were no requests lately
+                continue
             if name == REQUESTS_TOTAL:
                 requests[api] = requests.get(api, 0.0) + value
             elif name == REQUEST_TIME_MS and quantile in QUANTILES:

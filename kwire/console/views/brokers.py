@@ -85,7 +85,10 @@ def plots(visit: Visit) -> list[tuple[str, str]]:
         ("Size of all replicas, by broker", BROKER_SIZE),
     ]
     if visit.site.metrics:
-        found += [("Requests", REQUEST_RATE), ("Time of requests", REQUEST_TIME)]
+        found += [
+            ("Requests", REQUEST_RATE),
+            ("Time of requests, 99th percentile", REQUEST_TIME),
+        ]
     return found
 
 

@@ -28,6 +28,7 @@ from kwire.console.text import visible
 PART: Final = "history"
 POINTS_MAX: Final = 360
 """Points of one line of a plot: one for each three pixels of a wide one."""
+SLOW_QUANTILE: Final = "0.99"
 LINES_MAX: Final = 6
 """Lines of a plot: the colours of the style sheet."""
 
@@ -82,13 +83,19 @@ async def history(visit: Visit) -> Response:
 
 def lines_of(history: SampleHistory, kind: str, name: str) -> list[dict[str, Any]]:
     """The lines of a plot: the series of the name, then its parts, the highest first."""
-    keys = [SeriesKey(kind, name)] if name == "" else history.keys(kind, name)
-    if kind in (REQUEST_RATE, REQUEST_TIME, BROKER_SIZE) and not name:
+    if name or kind in (CLUSTER_RATE, CLUSTER_SIZE):
+        keys = history.keys(kind, name)
+    elif kind == REQUEST_TIME:
+        keys = _of_busy_apis(history)
+    elif kind in (REQUEST_RATE, BROKER_SIZE):
         keys = history.keys(kind)
-    whole = [key for key in keys if not key.part]
-    parts = sorted((key for key in keys if key.part), key=lambda key: -(history.last(key) or 0.0))
+    else:
+        keys = []
+    whole, parts = [key for key in keys if not key.part], [key for key in keys if key.part]
     if len(whole) > LINES_MAX:
         whole.sort(key=lambda key: -(history.last(key) or 0.0))
+    if kind != REQUEST_TIME:
+        parts.sort(key=lambda key: -(history.last(key) or 0.0))
     return [
         {
             "name": line_name(key, name),
@@ -98,10 +105,18 @@ def lines_of(history: SampleHistory, kind: str, name: str) -> list[dict[str, Any
     ]
 
 
+def _of_busy_apis(history: SampleHistory) -> list[SeriesKey]:
+    """The 99th percentiles of the APIs with the most requests."""
+    slow = [key for key in history.keys(REQUEST_TIME) if key.part == SLOW_QUANTILE]
+    rates = {key.name: history.last(key) or 0.0 for key in history.keys(REQUEST_RATE)}
+    return sorted(slow, key=lambda key: -rates.get(key.name, 0.0))
+
+
 def line_name(key: SeriesKey, asked: str) -> str:
     """The name of a line in the legend."""
     own = "" if key.name == asked else key.name
-    return visible(" ".join(filter(None, (own, key.part))) or "total", 80)
+    part = "" if key.kind == REQUEST_TIME else key.part
+    return visible(" ".join(filter(None, (own, part))) or "total", 80)
 
 
 PAGES = (SitePage("/history", history),)

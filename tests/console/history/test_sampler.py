@@ -105,9 +105,11 @@ METRICS = """\
 # TYPE kafka_network_requestmetrics_requests_total counter
 kafka_network_requestmetrics_requests_total{request="Fetch",version="17"} %d
 kafka_network_requestmetrics_requests_total{request="Fetch",version="4"} 5
+kafka_network_requestmetrics_requests_total{request="FetchConsumer",version="17"} 95
 # TYPE kafka_network_requestmetrics_totaltimems gauge
 kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.99"} 12.5
 kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.98"} 11
+kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"} NaN
 kafka_network_requestmetrics_totaltimems_count{request="Fetch"} 105
 kafka_log_log_size{topic="a",partition="0"} 77
 """
@@ -128,6 +130,7 @@ def test_request_rates_and_times_come_from_metrics_endpoints(
     assert sampler.metrics_trouble is None
     assert history.last(SeriesKey(REQUEST_RATE, "Fetch")) == 10.0
     assert history.last(SeriesKey(REQUEST_TIME, "Fetch", "0.99")) == 12.5
+    assert history.keys(REQUEST_RATE) == [SeriesKey(REQUEST_RATE, "Fetch")]
     assert history.keys(REQUEST_TIME) == [SeriesKey(REQUEST_TIME, "Fetch", "0.99")]
 
 
