@@ -1,7 +1,8 @@
 """How soon a page is there, and whether a live tail keeps up: `make console-figures`.
 
 Before a release the tests measure little and set no limit in time, so that they pass on a busy
-machine; other tests see that a tail stays small.  The target measures 1,000 and 10,000 topics, and a tail of 5,000 records a second for a minute.
+machine; other tests see that a tail stays small.  The target measures 1,000 and 10,000 topics, and
+a tail of 5,000 records a second for a minute.
 """
 
 from __future__ import annotations
