@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -33,19 +34,22 @@ from kwire.console.site import SitePage, Visit
 from kwire.console.views.plots import sampler_of
 
 TREND_POINTS: Final = 40
+UNSAMPLED_MAX: Final = 250
+"""The most groups that are asked for their lag before the first sample of it."""
 RESET_PARTITIONS_MAX: Final = 5_000
 """The most partitions of one reset: each is a field of the form that confirms it."""
 
 
 class GroupLine(NamedTuple):
-    """A group in the list, with its last sample."""
+    """A group in the list, with its last sample, or before the first sample with its lag now."""
 
     listed: Listed
     now: GroupNow | None
+    lag_now: int | None = None
 
     @property
     def lag(self) -> int | None:
-        return None if self.now is None else self.now.lag
+        return self.lag_now if self.now is None else self.now.lag
 
     @property
     def rate(self) -> float | None:
@@ -111,20 +115,17 @@ async def groups(visit: Visit) -> Response:
     """The list of groups of all types."""
     found = await visit.ask(list_groups)
     wanted = visit.query.get("type", "")
-    latest = sampler_of(visit.site).latest
-    samples = {} if latest is None else latest.groups
-    lines = [
-        GroupLine(group, samples.get(group.group_id))
-        for group in found.groups
-        if wanted not in TYPES or group.type == wanted
-    ]
+    listed = [group for group in found.groups if wanted not in TYPES or group.type == wanted]
+    state = visit.table("type")
     table = shown_table(
-        lines,
+        await _lines(visit, listed, by_lag=state.sort == "lag"),
         GROUP_COLUMNS,
-        visit.table("type"),
+        state,
         lambda line: f"{line.listed.group_id} {line.listed.state}",
     )
     rows = await visit.ask(group_rows, [line.listed for line in table.rows]) if table.rows else []
+    if state.sort == "lag":  # a sample is some seconds old; the page shows the lag of now
+        table = _sorted_by_lag(table, {row.group_id: row.lag for row in rows})
     history = sampler_of(visit.site).history
     trends = {
         row.group_id: trend_line(history.points(SeriesKey(GROUP_LAG, row.group_id))) for row in rows
@@ -139,6 +140,28 @@ async def groups(visit: Visit) -> Response:
         type_words=TYPE_WORDS,
         wanted=wanted,
     )
+
+
+async def _lines(visit: Visit, listed: list[Listed], *, by_lag: bool) -> list[GroupLine]:
+    """The groups with their last sample; before the first one with the lag of now, if they are few
+    and are sorted by it."""
+    latest = sampler_of(visit.site).latest
+    if latest is not None:
+        return [GroupLine(group, latest.groups.get(group.group_id)) for group in listed]
+    lags: dict[str, int | None] = {}
+    if by_lag and 0 < len(listed) <= UNSAMPLED_MAX:
+        lags = {row.group_id: row.lag for row in await visit.ask(group_rows, listed)}
+    return [GroupLine(group, None, lags.get(group.group_id)) for group in listed]
+
+
+def _sorted_by_lag(
+    table: ShownTable[GroupLine], lags: Mapping[str, int | None]
+) -> ShownTable[GroupLine]:
+    """The table with the rows of its page in the order of these lags."""
+    known = [line for line in table.rows if lags.get(line.listed.group_id) is not None]
+    unknown = [line for line in table.rows if lags.get(line.listed.group_id) is None]
+    known.sort(key=lambda line: lags[line.listed.group_id] or 0, reverse=table.state.descending)
+    return replace(table, rows=[*known, *unknown])
 
 
 def trend_line(points: list[SeriesPoint], width: int = 120, height: int = 24) -> str:
