@@ -163,30 +163,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-DESCRIPTORS_MAX = 128
-"""A file of tests may leave so many open.  The usual limit of a process is 1,024."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def what_a_file_left_open_is_closed() -> Iterator[None]:
-    """Librdkafka's clients, and the descriptors of brokers and logs, end with the tests of a file.
+    """Clients, and the descriptors of brokers and logs, end with the tests of a file.
 
-    The collector closes what is part of a cycle.  Left alone, it comes by after minutes, when a
-    worker has over a thousand descriptors.  An exception that was expected holds its test's frame,
-    and that the exception, so a client goes on asking for a broker that is gone.  The sockets that
-    the collector finds may be of any test before, and not of the last one.
+    The collector closes what is part of a cycle.  Left alone, it comes by after minutes: a worker
+    then has over a thousand descriptors, and the warning about a socket that a test left open fails
+    another test.  An exception that was expected holds its test's frame, and that the exception, so
+    a client of librdkafka goes on asking for a broker that is gone.
     """
     yield
-    if open_descriptors() > DESCRIPTORS_MAX or any(name == "rdk:main" for name in threads()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
-
-
-def open_descriptors() -> int:
-    """The number of this process' open descriptors; 0 where the system does not tell."""
-    folder = Path("/dev/fd")  # a link to /proc/self/fd on Linux
-    return len(os.listdir(folder)) if folder.is_dir() else 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def threads() -> Iterator[str]:

@@ -86,6 +86,12 @@ ELSEWHERE = {
     "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
+    "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",
+    "kwire serve --metrics ": "tests/cli/test_serve.py and tests/server/metrics",
+    "kwire top ": "tests/cli/operating/live",
+    "kwire doctor ": "tests/cli/operating/test_doctor_cluster.py and test_doctor.py",
+    "kwire serve --log-format json ": "tests/cli/test_serve.py",
+    "value.": "tests/console/filtering/test_filtering.py",
 }
 """By the beginning of a block: what runs it, or why nothing does."""
 

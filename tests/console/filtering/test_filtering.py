@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,8 @@ def record(
     )  # fmt: skip
     return MessageRecord(own, Decoder(), "auto", "auto")
 
+
+ROOT = Path(__file__).resolve().parents[3]
 
 ORDER = record(
     value={
@@ -221,3 +225,16 @@ def test_random_words_are_an_expression_or_a_mistake(rng: random.Random) -> None
 )
 def test_time_is_utc_unless_it_names_a_zone(text: str, time_ms: int | None) -> None:
     assert time_of(text) == time_ms
+
+
+def test_expressions_of_the_pages_are_parsed() -> None:
+    pages = ("docs/console-filters.md", "docs/console.md")
+    blocks = [
+        block
+        for page in pages
+        for block in re.findall(r"^```text\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+    ]
+    expressions = [line for block in blocks for line in block.splitlines()]
+    assert len(expressions) == 5
+    for expression in expressions:
+        parsed(expression)

@@ -47,7 +47,7 @@ from tests.cluster.stores.kraft.real_controller import (
 )
 from tests.commands.forked import run_kwire
 from tests.log.interchange.conftest import Ours, Written
-from tests.log.interchange.filling import SETTINGS, Filling
+from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
 from tests.log.interchange.observed import Seen, differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
 from tests.polling import until
@@ -157,7 +157,7 @@ def test_both_brokers_continue_an_adopted_directory_in_turns(
     ours, theirs = kwire_broker(root, controller), apache_broker(root, controller)
     turns: list[BrokerProcess | KafkaBroker] = [ours, theirs, ours]
     for broker in turns:
-        seen = continued(broker, seen)
+        seen = continued(broker, data_dir, seen)
     assert complaints(theirs.log_file.read_text()) == []
     assert verified(data_dir) == []
     assert unclean_elections(data_dir) == []
@@ -185,7 +185,7 @@ def continue_in_turns(root: Path, controller: KafkaController, rounds: int) -> N
         seen = without(observe(theirs.bootstrap), *CHANGED)
     turns: list[BrokerProcess | KafkaBroker] = [ours, theirs, ours]
     for broker in turns:
-        seen = continued(broker, seen)
+        seen = continued(broker, root / "data", seen)
     assert complaints(theirs.log_file.read_text()) == []
 
 
@@ -205,11 +205,13 @@ def unclean_elections(data_dir: Path) -> list[PartitionChangeRecord]:
     return [each for each in changes_of_partitions(data_dir) if each.leader_recovery_state == 1]
 
 
-def continued(broker: BrokerProcess | KafkaBroker, seen: Seen) -> Seen:
-    """Check that clients of this broker see what they saw, and write more; return what they see."""
+def continued(broker: BrokerProcess | KafkaBroker, data_dir: Path, seen: Seen) -> Seen:
+    """Check that clients of this broker see what they saw, and write more; return what they see
+    when the cleaner has done its work, which would change it later."""
     with broker:
         assert differences(seen, without(observe(broker.bootstrap), *CHANGED)) == []
         Filling(broker.bootstrap, 1).write(0)
+        wait_until_cleaned(data_dir)
         return without(observe(broker.bootstrap), *CHANGED)
 
 
