@@ -137,6 +137,20 @@ def test_no_broad_except_only_passes() -> None:
     assert not found, "\n".join(found)
 
 
+def test_no_test_changes_the_clock_of_the_whole_process() -> None:
+    """Members of a session's cluster live in threads of the process and read the same clock.
+
+    A test replaces the name `time` in the module that it tests instead.
+    """
+    pattern = re.compile(r"""setattr\(\s*(time\b|["'][\w.]*\.time\.)""")
+    found = [
+        f"{source.path}:{source.text.count(chr(10), 0, match.start()) + 1} {match[0]}"
+        for source in sources()
+        for match in pattern.finditer(source.text)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_modules_open_with_a_docstring() -> None:
     bare = [each.path for each in sources() if each.text.strip() and each.docstring is None]
     assert not bare, "\n".join(bare)

@@ -25,9 +25,9 @@ from kwire.cli.values import (
     iso_time,
     partitions,
     position,
-    ranges,
     separator,
 )
+from kwire.client.ranges import ranges
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition

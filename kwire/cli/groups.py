@@ -13,7 +13,8 @@ from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.text.suggestions import did_you_mean
-from kwire.cli.values import instant, ranges, topic_partitions
+from kwire.cli.values import instant, topic_partitions
+from kwire.client.ranges import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

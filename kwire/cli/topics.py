@@ -13,7 +13,8 @@ from kwire.cli.grammar.commands import Commands, renamed_option
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.text.suggestions import suggesting_settings
-from kwire.cli.values import ranges, settings_option
+from kwire.cli.values import settings_option
+from kwire.client.ranges import ranges
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster

@@ -15,6 +15,7 @@ import click
 
 from kwire.cli.grammar.bounds import DURATION_S_MAX, INT32_MAX, INT64_MAX, PARTITIONS_LISTED_MAX
 from kwire.cli.grammar.commands import renamed_option
+from kwire.client.ranges import ranges
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -187,17 +188,6 @@ def iso_time(timestamp_ms: int) -> str:
     except OverflowError:  # The timestamp, which clients choose, is after the year 9999.
         return f"{timestamp_ms}ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """The numbers as ranges: `0-2,5` for 0, 1, 2, 5."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
 
 
 def partitions_text(topic: str, partitions: Iterable[int]) -> str:

@@ -34,7 +34,7 @@ SURVEY_TIMEOUT_S: Final = 5.0
 """How long a broker has to answer when all are asked.  A broker that hangs then delays a page, and
 does not hide what the others answer."""
 CACHED_MAX: Final = 200
-"""Results that are kept at the same time."""
+"""The most results that are kept."""
 FRESH_S: Final = 1.5
 """How old a kept result may be, unless the caller says otherwise."""
 AGE_PER_COST: Final = 10

@@ -97,7 +97,7 @@ class AccessRules:
         return self.token is not None and _is_address(host)
 
     def allows_token(self, given: str) -> bool:
-        """Whether it is the token, in a time that says nothing of the token."""
+        """Whether this is the token.  The time that the comparison takes tells nothing about it."""
         return self.token is not None and secrets.compare_digest(
             given.encode("utf-8", "replace"), self.token.encode()
         )

@@ -25,6 +25,7 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from kwire.client.ranges import ranges
 from kwire.console import text
 from kwire.console.listing import ROWS_CHOICES, TableState, table_state
 
@@ -101,7 +102,7 @@ def environment() -> jinja2.Environment:
         "visible_lines": text.visible_lines,
         "size": text.size,
         "count": text.count,
-        "ranges": text.ranges,
+        "ranges": ranges,
         "rate": text.rate,
         "offset": text.offset,
         "when": text.when,

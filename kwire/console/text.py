@@ -7,7 +7,6 @@ that a browser would obey or hide, and cuts long text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -94,17 +93,6 @@ def size(size_bytes: int | None) -> Markup:
     if size_bytes is None:
         return unknown()
     return _titled(size_text(size_bytes), f"{size_bytes:,} bytes")
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """The numbers as ranges: `0-2,5` for 0, 1, 2, 5."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def count(number: int | None) -> Markup:

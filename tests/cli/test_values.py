@@ -16,12 +16,12 @@ from kwire.cli.values import (
     metrics_address,
     partitions,
     position,
-    ranges,
     separator,
     setting,
     size_bytes,
     topic_partitions,
 )
+from kwire.client.ranges import ranges
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_why_did_this_group_rebalance(console: ConsoleProcess) -> None:
     assert sum(number(row["Partitions"]) for row in members) == 18
 
 
-def test_which_tasks_has_a_streams_application(console: ConsoleProcess) -> None:
+def test_which_tasks_a_streams_application_has(console: ConsoleProcess) -> None:
     members = shown(console, f"/groups/one?id={GROUPS.streams}&tab=members").rows()
     tasks = " ".join(row["Assignment"] for row in members)
     for task in ("0_0", "0_5", "1_0", "1_5"):

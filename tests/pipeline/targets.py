@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kwire.pipeline import exactly_once, transactional
 from kwire.pipeline.exactly_once import Bounds, ExactlyOnceWriter, PartitionResult, WritePlan
 from kwire.pipeline.positions import MapRecord, Run
 from tests.pipeline.markers import wait_for_markers
@@ -49,6 +52,12 @@ class Record:
     value: bytes | None = b"value"
     timestamp_ms: int = 1_700_000_000_000
     headers: Headers | None = None
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, now_s: Callable[[], float]) -> None:
+    """Let the writer and its clients read this clock."""
+    for module in (exactly_once, transactional):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=now_s, sleep=time.sleep))
 
 
 def numbered(count: int) -> list[Record]:

@@ -44,6 +44,7 @@ from tests.pipeline.targets import (
     create,
     numbered,
     on_both,
+    set_clock,
 )
 
 pytestmark = [pytest.mark.slow]
@@ -205,7 +206,7 @@ def test_transaction_aborted_by_the_coordinator_is_written_again(
     def slow(client: TransactionalClient) -> None:
         monkeypatch.setattr(TransactionalClient, "commit", commit)
         usurp(target, client)  # fences, as the coordinator's timeout does
-        monkeypatch.setattr(time, "monotonic", lambda: now() + SMALL.timeout_s)
+        set_clock(monkeypatch, lambda: now() + SMALL.timeout_s)
         commit(client)
 
     monkeypatch.setattr(TransactionalClient, "commit", slow)

@@ -33,6 +33,7 @@ from tests.pipeline.targets import (
     batch,
     create,
     numbered,
+    set_clock,
 )
 
 pytestmark = [pytest.mark.slow]
@@ -70,7 +71,7 @@ def test_rows_wait_no_longer_than_a_transaction_may_take(
     """While rows come, those before them are committed every so often."""
     rows = numbered(9)
     now, ahead_s = time.monotonic, 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now() + ahead_s)
+    set_clock(monkeypatch, lambda: now() + ahead_s)
     writer = PartitionWriter(target.writer(WHOLE), target.topic, 0, Position(target.topic), 0)
     writer.add(batch(target.topic, 0, range(3), rows))
     writer.add(batch(target.topic, 0, range(3, 6), rows))
@@ -96,7 +97,7 @@ def test_transaction_that_never_succeeds_raises_after_the_timeout(
     def never(client: TransactionalClient) -> None:
         nonlocal begun
         begun += 1
-        monkeypatch.setattr(time, "monotonic", lambda: now() + begun * PATIENCE_S * 0.45)
+        set_clock(monkeypatch, lambda: now() + begun * PATIENCE_S * 0.45)
         raise KafkaException(KafkaError(KafkaError._STATE, "not in a transaction"))
 
     monkeypatch.setattr(TransactionalClient, "commit", never)

@@ -107,13 +107,28 @@ def _ahead_s(date: str | None, now_s: float) -> float | None:
     return None if moment is None else moment.timestamp() + 0.5 - now_s
 
 
+METRICS_PATH: Final = "/metrics"
+
+
 def scrape(url: str, names: Collection[str], timeout_s: float) -> BrokerScrape:
     """The values of the metrics `names` of an endpoint.  Raises ScrapeFailed."""
-    answer = get(url, "/metrics", timeout_s)
+    return _scraped(url, METRICS_PATH, names, timeout_s)
+
+
+def scrape_page(url: str, names: Collection[str], timeout_s: float) -> BrokerScrape:
+    """As `scrape`, from the URL of the metrics themselves, such as that of a JMX exporter.
+
+    A URL without a path means `/metrics`.
+    """
+    return _scraped(url, "" if urlsplit(url).path.strip("/") else METRICS_PATH, names, timeout_s)
+
+
+def _scraped(url: str, path: str, names: Collection[str], timeout_s: float) -> BrokerScrape:
+    answer = get(url, path, timeout_s)
     try:
         values = parse(answer.body.decode(), names)
-    except ValueError as error:
-        raise ScrapeFailed(f"{url}/metrics is not Prometheus' text: {error}") from error
+    except (ValueError, KeyError, IndexError) as error:  # as prometheus_client's parser raises
+        raise ScrapeFailed(f"{url}{path} is not Prometheus' text: {error}") from error
     return BrokerScrape(answer.at_s, values, answer.server_ahead_s, answer.taken_s, answer.middle_s)
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kwire.client.cluster import TopicPartition
-from kwire.console.history.scrape import ScrapeError, scraped
+from kwire.client.metrics.scrape import ScrapeFailed, scrape_page
 
+TIMEOUT_S: Final = 5.0
+"""How long a page or a sample waits for one endpoint."""
 RECORDS: Final = "kwire_share_partition_records"
 DELIVERIES_MAX: Final = "kwire_share_partition_deliveries_max"
 
@@ -34,19 +36,20 @@ def records_in_flight(
     trouble = None
     for url in urls:
         try:
-            lines = scraped(url, (RECORDS, DELIVERIES_MAX))
-        except ScrapeError as error:
+            scraped = scrape_page(url, (RECORDS, DELIVERIES_MAX), TIMEOUT_S)
+        except ScrapeFailed as error:
             trouble = str(error)
             continue
-        for name, labels, value in lines:
-            partition = labels.get("partition", "")
-            if labels.get("group") != group_id or not partition.isdecimal():
-                continue
-            place = TopicPartition(labels.get("topic", ""), int(partition))
-            own = found.setdefault(place, RecordsInFlight())
-            if name == RECORDS:
-                state = labels.get("state", "")
-                own.by_state[state] = own.by_state.get(state, 0) + int(value)
-            else:
-                own.deliveries_max = max(own.deliveries_max or 0, int(value))
+        for name in scraped.values:
+            for each in scraped.of(name, group=group_id):
+                partition = each.labels.get("partition", "")
+                if not partition.isdecimal():
+                    continue
+                place = TopicPartition(each.labels.get("topic", ""), int(partition))
+                own = found.setdefault(place, RecordsInFlight())
+                if name == RECORDS:
+                    state = each.labels.get("state", "")
+                    own.by_state[state] = own.by_state.get(state, 0) + int(each.value)
+                else:
+                    own.deliveries_max = max(own.deliveries_max or 0, int(each.value))
     return found, trouble

@@ -8,7 +8,7 @@ the time at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -24,7 +24,8 @@ from kwire.client.inspection.many_groups import (
     with_lag,
 )
 from kwire.client.inspection.survey import from_each, sizes_on
-from kwire.console.history.scrape import ScrapedValue, ScrapeError, scraped
+from kwire.client.metrics.scrape import MetricValue, ScrapeFailed, scrape_page
+from kwire.console.history.in_flight import TIMEOUT_S
 from kwire.console.history.series import SampleHistory, SeriesKey
 
 INTERVAL_S: Final = 5.0
@@ -234,22 +235,23 @@ class HistorySampler:
 
     def _scrape(self, time_ms: int) -> tuple[dict[str, float], dict[SeriesKey, float | None]]:
         """The counts of requests by API, and the values of the request series."""
-        lines: list[ScrapedValue] = []
+        counts: list[MetricValue] = []
+        times: list[MetricValue] = []
         self.metrics_trouble = None
         for url in self._metrics_urls:
             try:
-                lines += scraped(url, (REQUESTS_TOTAL, REQUEST_TIME_MS))
-            except ScrapeError as error:
+                scraped = scrape_page(url, (REQUESTS_TOTAL, REQUEST_TIME_MS), TIMEOUT_S)
+            except ScrapeFailed as error:
                 self.metrics_trouble = str(error)
-        requests: dict[str, float] = {}
-        values: dict[SeriesKey, float | None] = {}
-        for name, labels, value in lines:
-            api, quantile = labels.get("request", ""), labels.get("quantile", "")
-            if math.isnan(value) or api in PARTS_OF_FETCH:  # NaN: there were no requests lately
                 continue
-            if name == REQUESTS_TOTAL:
-                requests[api] = requests.get(api, 0.0) + value
-            elif name == REQUEST_TIME_MS and quantile in QUANTILES:
+            counts += scraped.of(REQUESTS_TOTAL)
+            times += scraped.of(REQUEST_TIME_MS)
+        requests: dict[str, float] = {}
+        for api, _, value in _by_request(counts):
+            requests[api] = requests.get(api, 0.0) + value
+        values: dict[SeriesKey, float | None] = {}
+        for api, quantile, value in _by_request(times):
+            if quantile in QUANTILES:
                 key = SeriesKey(REQUEST_TIME, api, quantile)
                 values[key] = max(values.get(key) or 0.0, value)
         if self._before.time_ms:
@@ -259,6 +261,17 @@ class HistorySampler:
                 if before is not None and count >= before and seconds > 0:
                     values[SeriesKey(REQUEST_RATE, api)] = (count - before) / seconds
         return requests, values
+
+
+def _by_request(values: Iterable[MetricValue]) -> Iterator[tuple[str, str, float]]:
+    """The API, the quantile (empty without one) and the value of each that counts.
+
+    NaN stands for an API without requests lately.
+    """
+    for each in values:
+        api = each.labels.get("request", "")
+        if not math.isnan(each.value) and api not in PARTS_OF_FETCH:
+            yield api, each.labels.get("quantile", ""), each.value
 
 
 def _partitions(cluster: Cluster) -> Iterable[TopicPartition]:

@@ -45,7 +45,7 @@ class RecordInput:
     partition: int | None = None
     """None leaves the choice to the key."""
     timestamp_ms: int | None = None
-    """None stands for now."""
+    """None means the time at which the record is sent."""
 
 
 @dataclass(frozen=True)

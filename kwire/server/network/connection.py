@@ -45,10 +45,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.network.connection")
 
-_SIZE = struct.Struct(">i")
+FRAME_SIZE = struct.Struct(">i")
+"""The size in front of a frame, which does not count itself."""
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
 _HEADER_SIZE_BYTES = _HEADER.size
-_API_KEY_AT = 1  # the low byte of the API key; the high byte is 0 for all keys of Kafka
+API_KEY_AT = 1
+"""The low byte of the API key in a frame; the high byte is 0 for all keys of Kafka."""
 
 BUFFER_SIZE_BYTES = 256 * 1024
 """The read buffer of a connection without a larger request.  The five batches of 16 kB that a
@@ -60,7 +62,7 @@ _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """The most bytes of replies that are held for one write.  A client that asks for all metadata a
 thousand times in one packet must not make the broker hold a thousand responses."""
 
-_FRAME_SIZE_BYTES_MIN = 14
+FRAME_SIZE_BYTES_MIN = 14
 """Size, API key, version, correlation id, and the length of the client id."""
 
 LogIn = Callable[["Connection"], Awaitable[bool]]
@@ -230,13 +232,13 @@ class Connection:
         """
         replies: list[Frame] = []
         buffer, view, start, filled = self._buffer, self._view, self._start, self._end
-        while filled - start > _FRAME_SIZE_BYTES_MIN:
-            size: int = _SIZE.unpack_from(buffer, start)[0]
+        while filled - start > FRAME_SIZE_BYTES_MIN:
+            size: int = FRAME_SIZE.unpack_from(buffer, start)[0]
             end = start + 4 + size
             if end > filled or size < _HEADER_SIZE_BYTES:
                 break  # incomplete, or invalid: `_next_frame` decides which
             frame = view[start + 4 : end]
-            shortcut = self._shortcuts.get(frame[_API_KEY_AT])
+            shortcut = self._shortcuts.get(frame[API_KEY_AT])
             if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
                 break
             self._start = start = end
@@ -360,7 +362,7 @@ class Connection:
         available = self._end - start
         if available < 4:
             return None
-        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        size: int = FRAME_SIZE.unpack_from(self._buffer, start)[0]
         if not 0 <= size <= self.frame_size_bytes_max:
             raise InvalidSize(
                 f"request of {size} bytes; at most {self.frame_size_bytes_max} are allowed"
@@ -397,7 +399,7 @@ class Connection:
         """Bytes of the incomplete frame with its size field; 4 while the size is incomplete."""
         if self._end - self._start < 4:
             return 4
-        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        size: int = FRAME_SIZE.unpack_from(self._buffer, self._start)[0]
         return size + 4
 
     async def _grow(self) -> None:

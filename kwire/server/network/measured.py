@@ -31,7 +31,14 @@ from kwire.server.metrics.response_errors import count_errors
 from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
 from kwire.server.metrics.slowest import SlowRequest
 from kwire.server.metrics.topics import count_fetch, count_produce, count_share_fetch
-from kwire.server.network.connection import Connection, LogIn, Outcome
+from kwire.server.network.connection import (
+    API_KEY_AT,
+    FRAME_SIZE,
+    FRAME_SIZE_BYTES_MIN,
+    Connection,
+    LogIn,
+    Outcome,
+)
 from kwire.server.network.tls_connection import TlsConnection
 
 if TYPE_CHECKING:
@@ -41,13 +48,8 @@ if TYPE_CHECKING:
     from kwire.server.metrics.meters import ListenerMeter
     from kwire.server.network.outbox import ColdPiece
 
-_SIZE: Final = struct.Struct(">i")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
-_API_KEY_AT: Final = 1
-_FRAME_SIZE_BYTES_MIN: Final = 14
-"""As in `connection`, whose `_answer_repeated` is written here again, with counters."""
-
-_SIZE_FIELD_BYTES: Final = 4
+_SIZE_FIELD_BYTES: Final = FRAME_SIZE.size
 
 
 @dataclass(slots=True)
@@ -389,13 +391,13 @@ class _MeasuredShortcuts(MeasuredPeer):
         broker: Broker = self._broker
         shortcuts: dict[int, MeasuredShortcut] = self._shortcuts  # type: ignore[assignment]  # all are
         start = first
-        while filled - start > _FRAME_SIZE_BYTES_MIN:
-            size: int = _SIZE.unpack_from(buffer, start)[0]
+        while filled - start > FRAME_SIZE_BYTES_MIN:
+            size: int = FRAME_SIZE.unpack_from(buffer, start)[0]
             end = start + 4 + size
-            if end > filled or size < _FRAME_SIZE_BYTES_MIN - 4:
+            if end > filled or size < FRAME_SIZE_BYTES_MIN - 4:
                 break
             frame = view[start + 4 : end]
-            shortcut = shortcuts.get(frame[_API_KEY_AT])
+            shortcut = shortcuts.get(frame[API_KEY_AT])
             if shortcut is None or (reply := shortcut.answer(frame, broker)) is None:
                 break
             shortcut.hits += 1
@@ -417,7 +419,7 @@ class _MeasuredShortcuts(MeasuredPeer):
         shortcuts: dict[int, MeasuredShortcut] = self._shortcuts  # type: ignore[assignment]  # all are
         answered: list[_Timed] = []
         while (frame := self._next_repeatable()) is not None:
-            shortcut = shortcuts.get(frame[_API_KEY_AT])
+            shortcut = shortcuts.get(frame[API_KEY_AT])
             if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
                 break
             now = clock_ns()
@@ -451,11 +453,11 @@ class _MeasuredShortcuts(MeasuredPeer):
         """The next complete frame, which stays in the buffer; None without any that is long
         enough."""
         start, filled = self._start, self._end
-        if filled - start <= _FRAME_SIZE_BYTES_MIN:
+        if filled - start <= FRAME_SIZE_BYTES_MIN:
             return None
-        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        size: int = FRAME_SIZE.unpack_from(self._buffer, start)[0]
         end = start + 4 + size
-        if end > filled or size < _FRAME_SIZE_BYTES_MIN - 4:
+        if end > filled or size < FRAME_SIZE_BYTES_MIN - 4:
             return None
         return self._view[start + 4 : end]
 

@@ -8,7 +8,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kwire.client.metrics.scrape import ScrapeFailed, get, not_ready, parse, scrape, slow
+from kwire.client.metrics.scrape import (
+    ScrapeFailed,
+    get,
+    not_ready,
+    parse,
+    scrape,
+    scrape_page,
+    slow,
+)
 
 TEXT = """\
 # HELP a_total Help
@@ -46,6 +54,7 @@ ANSWERS = {
     "/html/metrics": (200, "a_total <html>"),
     "/html/slow": (200, "<html>"),
     "/failing/metrics": (500, "no"),
+    "/broken": (200, "a_total{ not a metric\n"),
 }
 
 
@@ -96,6 +105,28 @@ def test_slow_that_is_no_json_object_fails(url: str, path: str) -> None:
 def test_scrape_fails_with_the_reason(url: str, path: str, reason: str) -> None:
     with pytest.raises(ScrapeFailed, match=reason):
         scrape(url + path, {"a_total"}, 60)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/metrics"])
+def test_page_of_metrics_is_read_at_its_path_or_at_metrics(url: str, path: str) -> None:
+    found = scrape_page(url + path, ["other"], 60)
+    assert set(found.values) == {"other"}
+    assert [(dict(each.labels), each.value) for each in found.of("other")] == [
+        ({"topic": "t"}, 9.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("/other", "404"), ("/broken", "not Prometheus' text")]
+)
+def test_page_of_something_else_fails_with_the_reason(url: str, path: str, reason: str) -> None:
+    with pytest.raises(ScrapeFailed, match=reason):
+        scrape_page(url + path, ["a_total"], 60)
+
+
+def test_page_without_a_scheme_is_refused() -> None:
+    with pytest.raises(ScrapeFailed, match="is not like"):
+        scrape_page("localhost:9404", ["a_total"], 60)
 
 
 @pytest.mark.parametrize("wrong", ["ftp://h", "http://", "nothing", "http://h:port"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
-import pytest
+from tests.client.conftest import cluster
 
-from kwire.client.cluster import Cluster
+__all__ = ["awaited", "cluster"]
 
 T = TypeVar("T")
 
@@ -20,16 +20,3 @@ def awaited(ask: Callable[[], T], holds: Callable[[T], bool]) -> T:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)
     return found
-
-
-@pytest.fixture(
-    params=[
-        "kwire",
-        pytest.param("apache_kafka", marks=[pytest.mark.java, pytest.mark.slow]),
-    ]
-)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    name = "shared_broker" if request.param == "kwire" else request.param
-    bootstrap: str = request.getfixturevalue(name).bootstrap
-    with Cluster(bootstrap, timeout_s=60) as found:
-        yield found

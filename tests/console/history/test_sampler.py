@@ -19,7 +19,6 @@ from kwire.console.history.sampler import (
     TOPIC_SIZE,
     HistorySampler,
 )
-from kwire.console.history.scrape import ScrapedValue, ScrapeError, scraped
 from kwire.console.history.series import SampleHistory, SeriesKey
 from kwire.testing import BrokerProcess
 from tests.console.history.endpoint import served
@@ -132,23 +131,6 @@ def test_request_rates_and_times_come_from_metrics_endpoints(
     assert history.last(SeriesKey(REQUEST_TIME, "Fetch", "0.99")) == 12.5
     assert history.keys(REQUEST_RATE) == [SeriesKey(REQUEST_RATE, "Fetch")]
     assert history.keys(REQUEST_TIME) == [SeriesKey(REQUEST_TIME, "Fetch", "0.99")]
-
-
-def test_scrape_reads_only_the_named_metrics(endpoint: str, texts: list[str]) -> None:
-    texts[0] = METRICS % 1
-    assert scraped(endpoint, ["kafka_log_log_size"]) == [
-        ScrapedValue("kafka_log_log_size", {"topic": "a", "partition": "0"}, 77.0)
-    ]
-
-
-def test_scrape_of_another_page_or_text_is_an_error(endpoint: str, texts: list[str]) -> None:
-    with pytest.raises(ScrapeError, match="404"):
-        scraped(endpoint.replace("/metrics", "/other"), ["a"])
-    texts[0] = "a{ not a metric\n"
-    with pytest.raises(ScrapeError, match="not the text format"):
-        scraped(endpoint, ["a"])
-    with pytest.raises(ScrapeError, match="is not a URL"):
-        scraped("localhost:9404", ["a"])
 
 
 def test_pause_grows_with_the_time_that_a_sample_takes(shared_broker: BrokerProcess) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -28,6 +29,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kwire.server.network import limits as limits_module
 from kwire.server.network import listener
 from kwire.server.network.limits import ConnectionLimits, canonical_address
 from kwire.server.network.listener import BACKLOG, backlog_of
@@ -291,7 +293,7 @@ def test_limits_count_exactly_the_open_connections(rng: random.Random) -> None:
 def test_new_connections_keep_to_the_creation_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds' worth of them may come at once."""
     now_s = 0.0
-    monkeypatch.setattr("kwire.server.network.limits.time.monotonic", lambda: now_s)
+    monkeypatch.setattr(limits_module, "time", SimpleNamespace(monotonic=lambda: now_s))
     limits = ConnectionLimits(load(overrides={"max.connection.creation.rate": "2"}))
     came = 0
     for tenth in range(300):
@@ -308,7 +310,7 @@ def limited(
 ) -> tuple[ConnectionLimits, list[float]]:
     """With two listeners, of which A is for brokers; and the time, which the test sets."""
     now_s = [1000.0]
-    monkeypatch.setattr("kwire.server.network.limits.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(limits_module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     given = {
         "listeners": "A://:1,B://:2",
         "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",

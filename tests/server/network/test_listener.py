@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -18,6 +19,7 @@ import trio.testing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.requests.context import Context
+from kwire.server.network import listener
 from kwire.server.network.connection import Connection
 from kwire.server.network.listener import (
     LOOKED_AT_TOGETHER_MAX,
@@ -228,7 +230,7 @@ async def reaping(
     for each in quiet:
         server._connections.add(cast(Connection, each))
         server._limits.add(each.listener, "127.0.0.1")
-    monkeypatch.setattr("kwire.server.network.listener.time.monotonic", trio.current_time)
+    monkeypatch.setattr(listener, "time", SimpleNamespace(monotonic=trio.current_time))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.reap)
         await trio.sleep(0.5)  # between two of its looks from here on

@@ -275,7 +275,7 @@ def _key(partition: Partition) -> tuple[str, int]:
 
 
 async def simulate(schedule: list[Step], base: Path, seed: int, clock: MockClock) -> Counter[str]:
-    """Run a schedule; returns how often what was seen."""
+    """Run a schedule.  Returns how often each kind of event was seen."""
     events = Events(base, random.Random(seed), clock)
     await events.run(schedule)
     return events.seen
