@@ -13,6 +13,7 @@ from typing import Final
 import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kwire.client.cluster import Cluster
 from kwire.console.app import application
@@ -109,9 +110,26 @@ async def _serve(
         for work in site.background:
             nursery.start_soon(work)
         announce(_url(options.host, port, rules.token))
-        await serve(app, config, shutdown_trigger=stopped.wait)  # type: ignore[arg-type]  # Starlette's ASGI types and hypercorn's are two statements of one protocol
+        await serve(_until_closed(app), config, shutdown_trigger=stopped.wait)  # type: ignore[arg-type]  # Starlette's ASGI types and hypercorn's are two statements of one protocol
         nursery.cancel_scope.cancel()
     pool.close()
+
+
+def _until_closed(app: ASGIApp) -> ASGIApp:
+    """An application that ends with its connection, also if hypercorn closes it early.
+
+    When a client stops sending before it has its response, hypercorn ends the stream beside the
+    application, and what is sent meanwhile is refused as busy.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except trio.BusyResourceError:
+            while (await receive())["type"] != "http.disconnect":
+                continue
+
+    return answer
 
 
 def _configured(listener: socket.socket) -> Config:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from kwire.client.topics import create_topic
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import BrokerProcess
 from tests.console.running import ConsoleOfTests, ask
+from tests.inside import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +115,21 @@ def test_console_elsewhere_than_on_loopback_needs_its_token(
         assert "SameSite=strict" in cookie
         answer = ask(console, "/topics", headers={"Cookie": cookie.partition(";")[0]})
         assert answer.status == 200
+
+
+def test_client_that_stops_sending_too_early_leaves_no_error(console: ConsoleOfTests) -> None:
+    """A body that is too short, and requests behind the last one that is answered."""
+    _, _, port = console.address.partition(":")
+    head = f"Host: {console.address}\r\n"
+    requests = (
+        f"POST /topics HTTP/1.1\r\n{head}Content-Length: 100\r\n\r\nshort",
+        f"GET /static/console.css HTTP/1.1\r\n{head}\r\n" * 3,
+    )
+    for request in requests * 40:
+        with socket.create_connection(("127.0.0.1", int(port)), PATIENCE_S) as client:
+            client.sendall(request.encode())
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(65_536):
+                continue
+    assert ask(console, "/topics").status == 200
+    console.check_log()
