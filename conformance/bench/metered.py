@@ -3,7 +3,8 @@
 Three brokers take turns at the same work: kwire at an earlier commit, kwire without metrics, and
 kwire with metrics that a scraper reads each second.  All are on one processor, with the load
 generator and the scraper on another one.  Each turn gives the client's figure, and the broker's
-processor time for a request, which other programs disturb least.
+processor time for a request, which other programs disturb least.  A turn lasts a second, because
+each one has one scrape.
 """
 
 from __future__ import annotations
@@ -155,8 +156,8 @@ def measure_row(
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--against", default="HEAD~1", show_default=True, help="The earlier commit.")
-@click.option("--rounds", default=60, show_default=True, help="Turns of each broker in each row.")
-@click.option("--seconds", default=0.5, show_default=True, help="Length of a turn in seconds.")
+@click.option("--rounds", default=40, show_default=True, help="Turns of each broker in each row.")
+@click.option("--seconds", default=1.0, show_default=True, help="Length of a turn in seconds.")
 @click.option("--only", multiple=True, type=click.Choice(KEYS))
 @click.option(
     "--output",

@@ -70,14 +70,6 @@ def of_clients(labels: Labels) -> bool:
     return labels["request"] not in NOT_SENT_BY_CLIENTS_ALONE
 
 
-def of_clients_errors(labels: Labels) -> bool:
-    """Keep the requests that only clients send; errors of fetches count for all fetches together.
-
-    The error of a fetch is one of the name Fetch, also in Apache Kafka.
-    """
-    return of_clients(labels) and labels["request"] != "FetchConsumer"
-
-
 def of_clients_version(labels: Labels) -> bool:
     """Keep the requests that only clients send, by version."""
     return of_clients(labels) and "version" in labels
@@ -126,7 +118,7 @@ COMPARED: Final = (
         )
     ),
     *_growth([f"{_REQUEST_METRICS}_requests_total"], "request", "version", keep=of_clients_version),
-    *_growth([f"{_REQUEST_METRICS}_errors_total"], "request", "error", keep=of_clients_errors),
+    *_growth([f"{_REQUEST_METRICS}_errors_total"], "request", "error", keep=of_clients),
     *_growth([f"{_REQUEST_METRICS}_totaltimems_count"], "request", keep=of_clients),
     *_values(
         _named("kafka_log_log", "logendoffset logstartoffset numlogsegments size"),

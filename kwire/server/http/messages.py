@@ -56,11 +56,15 @@ class HttpRequest(NamedTuple):
 
         Raises HttpError.
         """
+        return {name: values[-1] for name, values in self.queries.items()}
+
+    @property
+    def queries(self) -> dict[str, list[str]]:
+        """All values of the query parameters.  Raises HttpError."""
         try:
-            parameters = parse_qs(self._parts.query, keep_blank_values=True)
+            return parse_qs(self._parts.query, keep_blank_values=True)
         except ValueError as problem:  # too many parameters
             raise HttpError(400, str(problem)) from None
-        return {name: values[-1] for name, values in parameters.items()}
 
     @property
     def _parts(self) -> SplitResult:

@@ -31,13 +31,15 @@ class Distribution:
     sum     their sum
     """
 
-    __slots__ = ("_counts", "_older", "count", "sum")
+    __slots__ = ("_counts", "_older", "_past", "count", "sum")
 
     def __init__(self) -> None:
         self.count = 0
         self.sum = 0
         self._counts: defaultdict[int, int] = defaultdict(int)
         self._older: deque[defaultdict[int, int]] = deque(maxlen=SLICES - 1)
+        self._past: dict[int, int] | None = None
+        """The older slices together; None until a scrape asks for them."""
 
     def observe(self, value: int, weight: int = 1) -> None:
         """Count `value` as `weight` equal values."""
@@ -51,10 +53,13 @@ class Distribution:
         if self._counts or any(self._older):
             self._older.append(self._counts)
             self._counts = defaultdict(int)
+            self._past = None
 
     def window(self) -> dict[int, int]:
         """Return how often each bucket was hit in the window; see `quantiles_of`."""
-        return _merged([self._counts, *self._older])
+        if self._past is None:
+            self._past = _merged(self._older)
+        return _merged((self._past, self._counts))
 
     def quantiles(self, points: Sequence[float] = QUANTILES, zeros: int = 0) -> list[float]:
         """Return the quantiles of the window, each 0 if it is empty; see `quantiles_of`."""
@@ -98,8 +103,11 @@ def middle_of(bucket: int) -> float:
 
 
 def _merged(slices: Iterable[dict[int, int]]) -> dict[int, int]:
-    merged: defaultdict[int, int] = defaultdict(int)
+    merged: dict[int, int] = {}
     for counts in slices:
-        for bucket, count in counts.items():
-            merged[bucket] += count
+        if merged:
+            for bucket, count in counts.items():
+                merged[bucket] = merged.get(bucket, 0) + count
+        else:
+            merged.update(counts)
     return merged

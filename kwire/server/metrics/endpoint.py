@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ PATHS: Final = ("/metrics", "/healthz", "/readyz", "/slow")
 class MetricsEndpoint:
     """Answers the requests of one endpoint.
 
-    `scrape` returns all values now; it is None until the broker is open.
+    `scrape` returns the values of some metrics, or of all; it is None until the broker is open.
     """
 
     def __init__(self, host: str, health: Health, meters: Meters) -> None:
@@ -38,7 +38,7 @@ class MetricsEndpoint:
         self._is_local = host in LOOPBACK
         self._health = health
         self._meters = meters
-        self.scrape: Callable[[], Awaitable[Samples]] | None = None
+        self.scrape: Callable[[Collection[str] | None], Awaitable[Samples]] | None = None
 
     async def answer(self, request: HttpRequest) -> HttpReply:
         """The response to any request; errors become responses, too."""
@@ -55,7 +55,7 @@ class MetricsEndpoint:
 
     async def _reply(self, request: HttpRequest) -> HttpReply:
         if request.path == "/metrics":
-            return await self._metrics(request.accept)
+            return await self._metrics(request.accept, request.queries.get("name[]"))
         if request.path == "/healthz":
             return self._health.alive_reply()
         if request.path == "/readyz":
@@ -64,11 +64,15 @@ class MetricsEndpoint:
             return HttpReply(200, self._slow())
         return HttpReply(200, {"paths": PATHS})
 
-    async def _metrics(self, accept: str) -> HttpReply:
-        """One scrape.  Other tasks run between the pieces of its text."""
+    async def _metrics(self, accept: str, names: Collection[str] | None) -> HttpReply:
+        """One scrape of all metrics, or of `names`.
+
+        The parameter `name[]` may be repeated, as with Prometheus' client libraries.  Other tasks
+        run between the pieces of the text.
+        """
         if self.scrape is None:
             raise HttpError(503, self._health.phase.value)
-        samples = await self.scrape()
+        samples = await self.scrape(names)
         pieces: list[bytes] = []
         for piece in samples.text(open_metrics=is_open_metrics(accept)):
             pieces.append(piece)

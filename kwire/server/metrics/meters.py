@@ -9,10 +9,10 @@ Counting must cost little, so not everything is written at once:
 
 - A connection counts its bytes and its shortcuts' answers itself, and a partition its records.
   `fold` adds them to the meters, and the loop's watch those of connections each second.
-- All requests are counted, and all that are slow or wait are timed.  Others are timed until a name
-  has `EXACT_MAX` of them in a slice of the window, and then one in `SAMPLED_EVERY`, on average,
-  which counts as that many.  So are the reads of a connection that shortcuts answer: to time one
-  costs as much as its answer.
+- All requests are counted (`RequestCounts`), and all that are slow or wait are timed.  Others are
+  timed until a name has `EXACT_MAX` of them in a slice of the window, and then one in
+  `SAMPLED_EVERY`, on average, which counts as that many.  So are the reads of a connection that
+  shortcuts answer: to time one costs as much as its answer.
 - Writes to log files are timed in a part of the time (kwire.server.metrics.disk).
 """
 
@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.server.metrics.clients import BusyClients, ClientKey, ClientLoad
@@ -42,6 +42,7 @@ __all__ = [
     "ListenerMeter",
     "LoopMeter",
     "Meters",
+    "RequestCounts",
     "RequestMeter",
     "TopicMeter",
     "request_name",
@@ -50,7 +51,7 @@ __all__ = [
 SAMPLED_EVERY: Final = 128
 """Of how many fast requests one is timed, on average; see the module."""
 
-EXACT_MAX: Final = 1000
+EXACT_MAX: Final = 250
 """The fast requests of one name that are all timed in a slice of the window."""
 
 SLOW_NS: Final = 1_000_000
@@ -89,12 +90,12 @@ class RequestMeter:
     total           ns from the arrival of the request to that moment
 
     exact_left      how many more fast requests of this slice are timed; see the module
+    until_timed     how many fast requests pass until one is timed again
 
     A time of 0 is not observed, except for `local` and `total`: see `window_of`.
     """
 
     __slots__ = (
-        "_until_timed",
         "errors",
         "exact_left",
         "local",
@@ -108,6 +109,7 @@ class RequestMeter:
         "shortcuts",
         "throttle",
         "total",
+        "until_timed",
         "versions",
     )
 
@@ -136,23 +138,29 @@ class RequestMeter:
         self.response_send = Distribution()
         self.total = Distribution()
         self.exact_left = EXACT_MAX
-        self._until_timed = 0
+        self.until_timed = 0
 
     def turn(self) -> None:
         """Begin a new slice of all windows."""
-        self.exact_left = EXACT_MAX
+        self.exact_left, self.until_timed = EXACT_MAX, 0
         for distribution in self.distributions():
             distribution.turn()
 
     def weight(self) -> int:
         """Return how many requests the times of a fast request stand for; 0 if it is not timed."""
+        self.until_timed -= 1
+        return self.timed_weight() if self.until_timed < 0 else 0
+
+    def timed_weight(self) -> int:
+        """Return how many requests the times of a request stand for whose turn it is.
+
+        Call it when `until_timed`, which each fast request takes one off, is below 0.
+        """
         if self.exact_left > 0:
             self.exact_left -= 1
+            self.until_timed = 0
             return 1
-        self._until_timed -= 1
-        if self._until_timed > 0:
-            return 0
-        self._until_timed = next(gaps)
+        self.until_timed = next(gaps) - 1
         return SAMPLED_EVERY
 
     @property
@@ -166,15 +174,52 @@ class RequestMeter:
             yield getattr(self, name)
 
 
-def window_of(meters: Iterable[RequestMeter], time_name: str) -> tuple[dict[int, int], int]:
+CountResponse = Callable[[Any, Any], None]
+"""Counts the errors in a response, and what it says of topics; gets the request and the response.
+"""
+
+
+class RequestCounts:
+    """The requests of one API key and version since the last `fold`: plain numbers, as each
+    request writes to them.
+
+    count_response  counts what a response says; it writes to the meters at once
+    requests        requests, without those that a shortcut answered
+    response_bytes  bytes of their responses, with their size fields
+    """
+
+    __slots__ = ("count_response", "meter", "requests", "response_bytes", "version")
+
+    def __init__(self, meter: RequestMeter, version: int, count_response: CountResponse) -> None:
+        self.meter = meter
+        self.version = version
+        self.count_response = count_response
+        self.requests = 0
+        self.response_bytes = 0
+
+    def fold(self) -> None:
+        """Add what was counted to the meter."""
+        if self.requests or self.response_bytes:
+            self.meter.versions[self.version] += self.requests
+            self.meter.response_bytes += self.response_bytes
+            self.requests = self.response_bytes = 0
+
+
+def window_of(
+    meters: Iterable[RequestMeter], time_name: str, timed: int
+) -> tuple[dict[int, int], int]:
     """Return the window of one of the times of several meters together, and the number of zeros.
 
-    Both are arguments of `distribution.quantiles_of`.  `time_name` is one of RequestMeter.TIMES.
+    Both are arguments of `distribution.quantiles_of`.  `time_name` is one of RequestMeter.TIMES,
+    and `timed` the result of `timed_requests`.
     """
-    together = list(meters)
-    window = merged_window(getattr(meter, time_name) for meter in together)
-    timed = sum(merged_window(meter.local for meter in together).values())
+    window = merged_window(getattr(meter, time_name) for meter in meters)
     return window, max(0, timed - sum(window.values()))
+
+
+def timed_requests(meters: Iterable[RequestMeter]) -> int:
+    """Return how many requests of the window the times of several meters stand for."""
+    return sum(merged_window(meter.local for meter in meters).values())
 
 
 class TopicMeter:
@@ -354,6 +399,7 @@ class Meters:
     disk, loop    DiskMeter, LoopMeter
     slowest       the slowest requests of the last two minutes
     clients       the load of clients in the last two minutes
+    counts        the requests since the last `fold`, by `key_of` of kwire.server.metrics.counting
     connections   the measured connections that are open; each has `context`
                   (kwire.requests.context.Context)
     pool          the memory of large requests that are being received; None before the listeners
@@ -365,8 +411,7 @@ class Meters:
         self.clock_ns = clock_ns
         self.started_ns = clock_ns()
         self.requests: dict[str, RequestMeter] = {}
-        self.by_key: dict[int, RequestMeter] = {}
-        """The meters of `requests` by API key, without those of Fetch."""
+        self.counts: dict[int, RequestCounts] = {}
         self.topics: dict[str, TopicMeter] = {}
         self.gone = TopicMeter()
         self.corrupt_batches = 0
@@ -387,13 +432,6 @@ class Meters:
         meter = self.requests.get(name)
         if meter is None:
             meter = self.requests[name] = RequestMeter(name)
-        return meter
-
-    def request_of(self, api_key: int) -> RequestMeter:
-        """The meter of the requests of an API key that has one name only, so not of Fetch."""
-        meter = self.by_key.get(api_key)
-        if meter is None:
-            meter = self.by_key[api_key] = self.request(request_name(api_key))
         return meter
 
     def topic(self, name: str) -> TopicMeter:
@@ -423,6 +461,8 @@ class Meters:
         The meters of topics that the broker no longer hosts are dropped; their sums are in `gone`.
         """
         self.fold_connections()
+        for counts in self.counts.values():
+            counts.fold()
         for partitions in self.hosted.values():
             for partition in partitions.values():
                 partition.fold()

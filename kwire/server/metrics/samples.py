@@ -8,7 +8,8 @@ the loop may do other work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from math import inf, isnan
 from typing import Final
 
@@ -42,9 +43,15 @@ class Samples:
     of labels, the wrong kind, or values that were given before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Collection[str] | None = None) -> None:
+        """Keep the metrics `wanted`, or all; values of others are dropped."""
+        self._wanted = None if wanted is None else frozenset(wanted)
         self._values: dict[str, dict[Labels, float]] = {}
         self._summaries: dict[str, dict[Labels, tuple[Mapping[float, float], int, float]]] = {}
+
+    def wants(self, prefixes: tuple[str, ...]) -> bool:
+        """Whether a metric is wanted whose name begins with one of `prefixes`."""
+        return self._wanted is None or any(name.startswith(prefixes) for name in self._wanted)
 
     def set(self, name: str, value: float, *labels: str) -> None:
         """Give the value of a counter or gauge."""
@@ -77,29 +84,36 @@ class Samples:
     def names(self) -> frozenset[str]:
         """The metrics that have a value."""
         filled = (*self._values.items(), *self._summaries.items())
-        return frozenset(name for name, series in filled if series)
+        names = frozenset(name for name, series in filled if series)
+        return names if self._wanted is None else names & self._wanted
 
     def text(self, *, open_metrics: bool) -> Iterator[bytes]:
-        """The scrape in pieces of at most LINES_PER_PIECE lines, or some more."""
+        """The scrape in pieces of LINES_PER_PIECE lines, or some more."""
         writer = _TextWriter(open_metrics=open_metrics)
-        for name in METRICS:
+        for name, metric in METRICS.items():
+            if self._wanted is not None and name not in self._wanted:
+                continue
             if series := self._values.get(name):
-                yield from writer.values(METRICS[name], series)
+                yield from writer.values(metric, series)
             elif summaries := self._summaries.get(name):
-                yield from writer.summaries(METRICS[name], summaries)
-        if open_metrics:
-            yield b"# EOF\n"
+                yield from writer.summaries(metric, summaries)
+        yield writer.rest() + (b"# EOF\n" if open_metrics else b"")
 
 
 class _TextWriter:
-    """Writes metrics as text; label values that many metrics share are written once."""
+    """Writes metrics as text; label values that many metrics share are written once.
+
+    `values` and `summaries` give the pieces that are full meanwhile, and `rest` the last one.
+    """
 
     def __init__(self, *, open_metrics: bool) -> None:
         self._open_metrics = open_metrics
         self._by_names: dict[Labels, dict[Labels, str]] = {}
+        self._lines: list[str] = []
 
     def values(self, metric: Metric, series: Mapping[Labels, float]) -> Iterator[bytes]:
-        lines, name = [self._head(metric)], metric.name
+        lines, name = self._lines, metric.name
+        lines.append(_head(name, self._open_metrics))
         known = self._by_names.setdefault(metric.labels, {})
         for labels, value in series.items():
             text = known.get(labels)
@@ -107,33 +121,37 @@ class _TextWriter:
                 text = known[labels] = _braces(metric.labels, labels)
             lines.append(f"{name}{text} {value if value.__class__ is int else _number(value)}\n")
             if len(lines) >= LINES_PER_PIECE:
-                yield "".join(lines).encode()
-                lines.clear()
-        yield "".join(lines).encode()
+                yield self.rest()
 
     def summaries(
         self, metric: Metric, series: Mapping[Labels, tuple[Mapping[float, float], int, float]]
     ) -> Iterator[bytes]:
-        lines, name = [self._head(metric)], metric.name
-        with_quantile = (*metric.labels, "quantile")
+        lines, name = self._lines, metric.name
+        lines.append(_head(name, self._open_metrics))
         for labels, (quantiles, count, total) in series.items():
-            for quantile, value in quantiles.items():
-                braces = _braces(with_quantile, (*labels, _number(quantile)))
-                lines.append(f"{name}{braces} {_number(value)}\n")
             braces = _braces(metric.labels, labels)
+            inner = f"{braces[:-1]}," if braces else "{"
+            for quantile, value in quantiles.items():
+                lines.append(f'{name}{inner}quantile="{quantile}"}} {_number(value)}\n')
             lines.append(f"{name}_count{braces} {count}\n{name}_sum{braces} {_number(total)}\n")
             if len(lines) >= LINES_PER_PIECE:
-                yield "".join(lines).encode()
-                lines.clear()
-        yield "".join(lines).encode()
+                yield self.rest()
 
-    def _head(self, metric: Metric) -> str:
-        """The lines of help and type.  OpenMetrics names a counter without its `_total`."""
-        name = metric.name
-        if self._open_metrics:
-            name = name.removesuffix("_total") if metric.kind is Kind.COUNTER else name
-        text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
-        return f"# HELP {name} {text}\n# TYPE {name} {metric.kind.value}\n"
+    def rest(self) -> bytes:
+        """The lines that were not given yet."""
+        piece = "".join(self._lines).encode()
+        self._lines.clear()
+        return piece
+
+
+@cache
+def _head(name: str, open_metrics: bool) -> str:
+    """The lines of help and type.  OpenMetrics names a counter without its `_total`."""
+    metric = METRICS[name]
+    if open_metrics and metric.kind is Kind.COUNTER:
+        name = name.removesuffix("_total")
+    text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
+    return f"# HELP {name} {text}\n# TYPE {name} {metric.kind.value}\n"
 
 
 def _braces(names: Labels, values: Labels) -> str:

@@ -23,7 +23,7 @@ from kwire.server.metrics.ends import EndOffsets
 from kwire.server.metrics.samples import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from kwire.broker.broker import Broker
     from kwire.server.metrics.health import Health
@@ -49,25 +49,31 @@ class Scraper:
         """Keep what a scrape cannot wait for up to date, until cancelled."""
         await self.ends.follow()
 
-    async def scrape(self) -> Samples:
-        """The values of all metrics now; the loop does other work between its steps.
+    async def scrape(self, names: Collection[str] | None = None) -> Samples:
+        """The values of all metrics now, or of `names`; the loop does other work between its steps.
 
         `Samples.text` then comes in pieces, for the same reason.
         """
-        samples = Samples()
+        samples = Samples(names)
         for _ in self.steps(samples):
             await trio.lowlevel.checkpoint()
         return samples
 
     def steps(self, samples: Samples) -> Iterator[None]:
-        """Put all values into `samples`; yields where other work may go on."""
+        """Put the values into `samples`; yields where other work may go on.
+
+        What would take a walk over all partitions or groups is left out if nobody wants it.
+        """
         broker, meters = self._broker, self._meters
         meters.fold()
         yield from requests.collect(meters, samples)
-        yield from partitions.collect(broker, samples)
-        yield from cluster.collect(broker, samples)
+        if samples.wants(partitions.GIVEN):
+            yield from partitions.collect(broker, samples)
+        if samples.wants(cluster.GIVEN):
+            yield from cluster.collect(broker, samples)
         replication.collect(broker, self._changes, samples)
-        yield from groups.collect(broker, self.ends, self._counts, samples)
+        if samples.wants(groups.GIVEN):
+            yield from groups.collect(broker, self.ends, self._counts, samples)
         shares.collect(broker, self.ends, self._counts, samples)
         yield
         transactions.collect(broker, samples)

@@ -12,28 +12,29 @@ from kwire.requests.shortcuts.produce import RepeatedProduce
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.requests.shortcuts.shortcut import Exchange
-    from kwire.server.metrics.meters import RequestMeter
+    from kwire.server.metrics.meters import RequestCounts
 
 
 class MeasuredProduce(RepeatedProduce):
     """hits: the answers since the last `fold`; the connection counts them, and folds them before
-    it calls `learn`.  All of them have `version`, and `reply_bytes` are the size of each reply.
+    it calls `learn_as`.  All of them are for `counts`, and each reply has `reply_bytes`.
     """
 
-    __slots__ = ("hits", "meter", "reply_bytes", "version")
+    __slots__ = ("counts", "hits", "reply_bytes")
 
-    def __init__(self, meter: RequestMeter) -> None:
+    counts: RequestCounts
+
+    def __init__(self) -> None:
         super().__init__()
-        self.meter = meter
         self.hits = 0
-        self.version = -1
         self.reply_bytes = 0
 
-    def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
-        """As RepeatedProduce.learn; all later hits are of the version that is learnt."""
-        super().learn(exchange, broker)
-        self.version = int.from_bytes(self._kind[2:])
-        self.reply_bytes = len(self._reply)
+    def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
+        """As RepeatedProduce.learn; `counts` are those for the request."""
+        self.learn(exchange, broker)
+        if int.from_bytes(self._kind[2:]) == counts.version:  # else it has learnt nothing
+            self.counts = counts
+            self.reply_bytes = len(self._reply)
 
     def fold(self) -> int:
         """Add the hits to the meter, and return their number."""
@@ -43,22 +44,21 @@ class MeasuredProduce(RepeatedProduce):
 class MeasuredListOffsets(RepeatedListOffsets):
     """As MeasuredProduce; remembers requests of one version, with replies of one size, only."""
 
-    __slots__ = ("hits", "meter", "reply_bytes", "version")
+    __slots__ = ("counts", "hits", "reply_bytes")
 
-    def __init__(self, meter: RequestMeter) -> None:
+    counts: RequestCounts
+
+    def __init__(self) -> None:
         super().__init__()
-        self.meter = meter
         self.hits = 0
-        self.version = -1
         self.reply_bytes = 0
 
-    def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
+    def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
         """As RepeatedListOffsets.learn; forgets requests of another version or size of reply."""
-        kind = exchange.version, len(exchange.reply)
-        if kind != (self.version, self.reply_bytes):
+        if self.reply_bytes != len(exchange.reply) or self.counts is not counts:  # 0 bytes at first
             self._remembered.clear()
-            self.version, self.reply_bytes = kind
-        super().learn(exchange, broker)
+            self.counts, self.reply_bytes = counts, len(exchange.reply)
+        self.learn(exchange, broker)
 
     def fold(self) -> int:
         """Add the hits to the meter, and return their number."""
@@ -72,15 +72,16 @@ def _fold(shortcut: MeasuredShortcut) -> int:
     """Add the hits to the meter: their responses have one partition each, without an error."""
     hits, shortcut.hits = shortcut.hits, 0
     if hits:
-        meter = shortcut.meter
-        meter.versions[shortcut.version] += hits
+        counts = shortcut.counts
+        meter = counts.meter
+        meter.versions[counts.version] += hits
         meter.errors[0] += hits
         meter.shortcuts += hits
         meter.response_bytes += hits * shortcut.reply_bytes
     return hits
 
 
-MEASURED_SHORTCUTS: Final[Mapping[int, Callable[[RequestMeter], MeasuredShortcut]]] = {
+MEASURED_SHORTCUTS: Final[Mapping[int, Callable[[], MeasuredShortcut]]] = {
     ApiKey.PRODUCE: MeasuredProduce,
     ApiKey.LIST_OFFSETS: MeasuredListOffsets,
 }

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from kwire.codecs.messages.fetch import FetchResponse
     from kwire.codecs.messages.produce import (
         BatchIndexAndErrorMessage,
+        PartitionProduceResponse,
         ProduceRequest,
         ProduceResponse,
+        TopicProduceResponse,
     )
     from kwire.codecs.messages.share_fetch import ShareFetchResponse
     from kwire.codecs.primitives import Records
@@ -72,32 +74,46 @@ _UNSEEN: Final = frozenset(
 
 def count_produce(
     meters: Meters,
+    request_meter: RequestMeter,
     request: ProduceRequest,
     response: ProduceResponse,
     version: int,
     name_of: NameOf,
 ) -> None:
-    """Count the partitions whose batch was refused."""
+    """Count the error codes, and the partitions whose batch was refused."""
+    fine = 0
     for topic in response.responses:
         for partition in topic.partition_responses:
             code = partition.error_code
-            if not code or code in _UNSEEN:
+            if not code:
+                fine += 1
                 continue
+            request_meter.errors[code] += 1
             name = topic.name if version < PRODUCE_BY_ID_SINCE else name_of(topic.topic_id)
-            if name is None:
-                continue
-            meter = meters.topic(name)
-            if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-                meter.bytes_rejected += _size_of(
-                    request, topic.name, topic.topic_id, partition.index
-                )
-            if code == ErrorCode.CORRUPT_MESSAGE:
-                meters.corrupt_batches += 1
-            elif partition.record_errors:
-                meters.records_without_key += sum(map(_lacks_key, partition.record_errors))
-            meter.produce_requests += 1
-            if code not in _NO_FAILED_PRODUCE:
-                meter.failed_produce_requests += 1
+            if code not in _UNSEEN and name is not None:
+                _count_refused(meters, name, request, topic, partition)
+    if fine:
+        request_meter.errors[0] += fine
+
+
+def _count_refused(
+    meters: Meters,
+    name: str,
+    request: ProduceRequest,
+    topic: TopicProduceResponse,
+    partition: PartitionProduceResponse,
+) -> None:
+    """Count a partition of the topic `name` whose batch was refused."""
+    meter, code = meters.topic(name), partition.error_code
+    if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        meter.bytes_rejected += _size_of(request, topic.name, topic.topic_id, partition.index)
+    if code == ErrorCode.CORRUPT_MESSAGE:
+        meters.corrupt_batches += 1
+    elif partition.record_errors:
+        meters.records_without_key += sum(map(_lacks_key, partition.record_errors))
+    meter.produce_requests += 1
+    if code not in _NO_FAILED_PRODUCE:
+        meter.failed_produce_requests += 1
 
 
 def _lacks_key(record: BatchIndexAndErrorMessage) -> bool:

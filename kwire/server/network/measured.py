@@ -17,20 +17,23 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Frame, Message
 from kwire.requests.context import CloseConnection
 from kwire.requests.handlers.fetching.fetch import replica_id
+from kwire.requests.routes import handle_guarded
+from kwire.requests.shortcuts.registry import SHORTCUTS
+from kwire.requests.shortcuts.shortcut import Exchange
 from kwire.server.metrics.clients import ClientKey, ClientLoad
+from kwire.server.metrics.counting import OF_FOLLOWERS, counting, key_of
 from kwire.server.metrics.meters import (
     FETCH_CONSUMER,
     FETCH_FOLLOWER,
     SAMPLED_EVERY,
     SLOW_NS,
     Meters,
-    RequestMeter,
+    RequestCounts,
     gaps,
+    request_name,
 )
-from kwire.server.metrics.response_errors import count_errors
 from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
 from kwire.server.metrics.slowest import SlowRequest
-from kwire.server.metrics.topics import count_fetch, count_produce, count_share_fetch
 from kwire.server.network.connection import (
     API_KEY_AT,
     FRAME_SIZE,
@@ -39,12 +42,12 @@ from kwire.server.network.connection import (
     LogIn,
     Outcome,
 )
+from kwire.server.network.replies import encode_reply, failed
 from kwire.server.network.tls_connection import TlsConnection
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.requests.routes import Binding, Handled
-    from kwire.requests.shortcuts.shortcut import Exchange
     from kwire.server.metrics.meters import ListenerMeter
     from kwire.server.network.outbox import ColdPiece
 
@@ -56,8 +59,7 @@ _SIZE_FIELD_BYTES: Final = FRAME_SIZE.size
 class _Timed:
     """One timed request, from its arrival until its response is sent; times of the clock in ns."""
 
-    meter: RequestMeter
-    version: int
+    counts: RequestCounts
     weight: int
     arrived: int
     began: int
@@ -84,9 +86,11 @@ class MeasuredPeer(Connection):
         self.load = ClientLoad()
         self._listener: ListenerMeter = meters.listener(self.context.listener)
         self._arrived = 0
-        """When the first of the requests that arrived together was answered; 0 before."""
-        self._meter: RequestMeter | None = None
-        """That of the request whose handler was called last."""
+        """When the broker began with the first of the requests that arrived together."""
+        self._began = 0
+        """When it began with the request that is being answered: when the one before was ready."""
+        self._counts: RequestCounts | None = None
+        """Those for the request whose handler was called last."""
         self._decided: tuple[int, int, int] | None = None
         """Of a throttled response: when it was ready, its throttle time, and its bytes."""
         self._unsent: list[_Timed] = []
@@ -123,56 +127,60 @@ class MeasuredPeer(Connection):
 
     def _answer(self, frame: memoryview) -> Outcome:
         """As Connection._answer; counts the request, and times it until its response is ready."""
-        clock_ns = self.meters.clock_ns
-        self._meter = self._decided = None
-        began = clock_ns()
+        self._counts = self._decided = None
         outcome = super()._answer(frame)
-        spent = clock_ns() - began
-        if not self._arrived:  # the first request of those that arrived together
-            self._arrived = began
-        meter, version = self._meter, self.context.api_version
-        if meter is None:
-            meter, version = self._count_unhandled(frame)
-        meter.versions[version] += 1
+        began, ready = self._began, self.meters.clock_ns()
+        self._began, spent = ready, ready - began
+        counts = self._counts or self._count_unhandled(frame)
+        counts.requests += 1
         request_bytes, response_bytes = len(frame), 0
         load = self.load
         load.requests += 1
         load.bytes_in += request_bytes + _SIZE_FIELD_BYTES
         load.busy_ns += spent
         if outcome.__class__ is Frame:
-            response_bytes = outcome.wire_size
+            response_bytes = outcome.wire_size if outcome.regions else len(outcome)
             load.bytes_out += response_bytes
-            meter.response_bytes += response_bytes
+            counts.response_bytes += response_bytes
         elif outcome is not None:
-            sizes = request_bytes, 0
-            timed = _Timed(meter, version, 1, self._arrived, began, began + spent, 0, 0, *sizes)
+            timed = _Timed(counts, 1, self._arrived, began, ready, 0, 0, request_bytes, 0)
             return self._later(outcome, timed)  # type: ignore[arg-type]  # the third kind
-        weight = 1 if spent > SLOW_NS else meter.weight()
-        if weight:
-            ready, sizes = began + spent, (request_bytes, response_bytes)
-            timed = _Timed(meter, version, weight, self._arrived, began, ready, ready, 0, *sizes)
-            self._unsent.append(timed)
+        meter = counts.meter
+        meter.until_timed -= 1
+        if meter.until_timed < 0 or spent > SLOW_NS:
+            weight = 1 if spent > SLOW_NS else meter.timed_weight()
+            sizes = request_bytes, response_bytes
+            self._unsent.append(
+                _Timed(counts, weight, self._arrived, began, ready, ready, 0, *sizes)
+            )
         return outcome
+
+    def answer_now(self, frame: memoryview) -> Frame:
+        """As Connection.answer_now; the request comes during a login, before `_answer_all`."""
+        self._arrived = self._began = self.meters.clock_ns()
+        return super().answer_now(frame)
 
     def _later(
         self, pending: Awaitable[Frame | None], timed: _Timed
     ) -> Coroutine[Any, Any, Frame | None]:
         """Return what a request waits for, with its times."""
         return self._timed_later(
-            pending if self._meter is not None else self._renewing(pending), timed
+            pending if self._counts is not None else self._renewing(pending), timed
         )
 
-    def _count_unhandled(self, frame: memoryview) -> tuple[RequestMeter, int]:
-        """Count the response to a request without a handler; returns its meter and version.
+    def _count_unhandled(self, frame: memoryview) -> RequestCounts:
+        """Count the response to a request without a handler; returns the counts of its kind.
 
         A shortcut behind the gate has answered, or the gate has a new login, or it is ApiVersions
         of a version that does not exist yet.
         """
         api_key, version = _KEY_AND_VERSION.unpack_from(frame)
-        meter = self.meters.request_of(api_key)
+        counts = self.meters.counts.get(key_of(api_key, version))
+        if counts is None:
+            counts = self._new_counts(key_of(api_key, version), request_name(api_key), version)
         unknown = api_key == ApiKey.API_VERSIONS
-        meter.errors[ErrorCode.UNSUPPORTED_VERSION if unknown else ErrorCode.NONE] += 1
-        return meter, version
+        counts.meter.errors[ErrorCode.UNSUPPORTED_VERSION if unknown else ErrorCode.NONE] += 1
+        return counts
 
     async def _renewing(self, pending: Awaitable[Frame | None]) -> Frame | None:
         """Await a new login of the client on its open connection, and count it."""
@@ -201,7 +209,7 @@ class MeasuredPeer(Connection):
             timed.ready = max(timed.ready, timed.parked)
             self.load.throttle_ns += timed.throttle_ns
         self.load.bytes_out += timed.response_bytes
-        timed.meter.response_bytes += timed.response_bytes
+        timed.counts.response_bytes += timed.response_bytes
         if decided is None and reply is not None:
             self._unsent.append(timed)
         else:  # it is sent already, or there is none
@@ -214,73 +222,65 @@ class MeasuredPeer(Connection):
             self._decided = self.meters.clock_ns(), throttle_ms * 1_000_000, size_bytes
         return super()._report_reply(reply, throttle_ms)
 
-    def _meter_of(self, binding: Binding, request: Any) -> RequestMeter:  # noqa: ANN401 - any message
-        """Return the meter of a request, and keep it until the next one."""
-        api_key = binding.api_key
-        if api_key == ApiKey.FETCH:
-            follower = replica_id(request, binding.api_version) >= 0
-            meter = self.meters.request(FETCH_FOLLOWER if follower else FETCH_CONSUMER)
-        else:
-            known = self.meters.by_key.get(api_key)
-            meter = self.meters.request_of(api_key) if known is None else known
-        self._meter = meter
-        return meter
+    def _counts_of(self, binding: Binding, request: Message) -> RequestCounts:
+        """Return the counts for a request, and keep them until the next one."""
+        api_key, version = binding.api_key, binding.api_version
+        key = api_key << 16 | version  # as key_of, without a call
+        if api_key == ApiKey.FETCH and replica_id(request, version) >= 0:  # type: ignore[arg-type]  # a FetchRequest
+            key |= OF_FOLLOWERS
+        counts = self.meters.counts.get(key)
+        if counts is None:
+            name = request_name(api_key)
+            if api_key == ApiKey.FETCH:
+                name = FETCH_FOLLOWER if key & OF_FOLLOWERS else FETCH_CONSUMER
+            counts = self._new_counts(key, name, version)
+        self._counts = counts
+        return counts
+
+    def _new_counts(self, key: int, name: str, version: int) -> RequestCounts:
+        """Return new counts for requests with this name; `key` is that of `Meters.counts`."""
+        meters = self.meters
+        meter, api_key = meters.request(name), (key & ~OF_FOLLOWERS) >> 16
+        count = counting(meters, meter, api_key, version, self._broker.metadata.topic_name)
+        counts = meters.counts[key] = RequestCounts(meter, version, count)
+        return counts
 
     def _call_handler(self, binding: Binding, request: Message) -> Handled:
         """As Connection._call_handler; counts the errors in the response."""
-        meter = self._meter or self._meter_of(binding, request)
+        counts = self._counts or self._counts_of(binding, request)
         try:
             response = super()._call_handler(binding, request)
         except CloseConnection:
             raise
         except Exception:
-            meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
+            counts.meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
             raise
         if response is None:
             return None
         if response.__class__ is binding.response_class:
-            self._count_response(meter, binding, request, response)
+            counts.count_response(request, response)
             return response
-        return self._count_later(meter, binding, request, response)
+        return self._count_later(counts, request, response)
 
     async def _count_later(
-        self, meter: RequestMeter, binding: Binding, request: Message, pending: Awaitable[Any]
+        self, counts: RequestCounts, request: Message, pending: Awaitable[Any]
     ) -> Message | None:
         try:
             response: Message | None = await pending
         except CloseConnection:
             raise
         except Exception:
-            meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
+            counts.meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
             raise
         if response is not None:
-            self._count_response(meter, binding, request, response)
+            counts.count_response(request, response)
         return response
-
-    def _count_response(
-        self,
-        meter: RequestMeter,
-        binding: Binding,
-        request: Any,  # noqa: ANN401 - any message
-        response: Any,  # noqa: ANN401 - any message
-    ) -> None:
-        """Count the error codes of a response, and what it says of topics."""
-        api_key, version = binding.api_key, binding.api_version
-        if api_key == ApiKey.FETCH:
-            count_fetch(self.meters, meter, response, version, self._broker.metadata.topic_name)
-            return
-        count_errors(response, meter.errors)
-        name_of = self._broker.metadata.topic_name
-        if api_key == ApiKey.PRODUCE:
-            count_produce(self.meters, request, response, version, name_of)
-        elif api_key == ApiKey.SHARE_FETCH:
-            count_share_fetch(self.meters, response, name_of)
 
     # -- until the responses are sent
 
     def _answer_all(self, *, hold: bool = False) -> bool:
         """As Connection._answer_all; replies to timed requests are sent at once, to time that."""
-        self._arrived = 0
+        self._arrived = self._began = self.meters.clock_ns()
         done = super()._answer_all(hold=hold)
         if self._unsent:
             if done and hold:
@@ -303,14 +303,14 @@ class MeasuredPeer(Connection):
     def _note_sent(self) -> None:
         """Note the times of all requests whose responses were in the outbox: they are sent."""
         now = self.meters.clock_ns()
-        unsent, self._unsent, self._arrived = self._unsent, [], 0
+        unsent, self._unsent = self._unsent, []
         last_ready = unsent[-1].ready
         for timed in unsent:
             self._note(timed, last_ready, now)
 
     def _note(self, timed: _Timed, sending: int, sent: int) -> None:
         """Add the times of a request to its meter; `sending` and `sent` are of its response."""
-        meter, weight = timed.meter, timed.weight
+        meter, weight = timed.counts.meter, timed.weight
         queue, local = timed.began - timed.arrived, timed.parked - timed.began
         remote, total = timed.ready - timed.parked, sent - timed.arrived
         meter.request_bytes.observe(timed.request_bytes, weight)
@@ -331,7 +331,7 @@ class MeasuredPeer(Connection):
             slow = SlowRequest(
                 at_ms=self._broker.now_ms(),
                 name=meter.name,
-                version=timed.version,
+                version=timed.counts.version,
                 client_id=context.client_id,
                 principal=context.principal,
                 client_host=context.client_host,
@@ -375,12 +375,44 @@ class _MeasuredShortcuts(MeasuredPeer):
         self._weight = 1
         """How many requests one of that read stands for."""
 
+    def _handle(
+        self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
+    ) -> Outcome:
+        """As Connection._handle; the usual case is written here again, to save calls."""
+        if self.gate is not None:
+            return super()._handle(binding, correlation_id, request, frame)
+        counts, broker = self._counts_of(binding, request), self._broker
+        authorizer, context = broker.authorizer, self.context
+        try:
+            if authorizer is None:
+                response = binding.handle(broker, request, context)
+            else:
+                response = handle_guarded(binding, broker, authorizer, request, context)
+        except CloseConnection:
+            raise
+        except Exception:
+            counts.meter.errors[ErrorCode.UNKNOWN_SERVER_ERROR] += 1
+            return encode_reply(binding, correlation_id, failed(binding, context))
+        if response.__class__ is binding.response_class:
+            counts.count_response(request, response)
+            reply = encode_reply(binding, correlation_id, response)
+            if binding.api_key in SHORTCUTS:
+                exchange = Exchange(frame, binding.api_version, request, response, reply)
+                self._learn(binding.api_key, exchange)
+            return reply
+        if response is None:
+            return None
+        later = self._count_later(counts, request, response)
+        return self._wait(binding, correlation_id, later)
+
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
-        if api_key not in self._shortcuts:
-            meter = self.meters.request_of(api_key)
-            self._shortcuts[api_key] = MEASURED_SHORTCUTS[api_key](meter)
-        self._fold_shortcuts()  # before another version is learnt
-        super()._learn(api_key, exchange)
+        shortcut: MeasuredShortcut | None = self._shortcuts.get(api_key)  # type: ignore[assignment]  # all are
+        if shortcut is None:
+            shortcut = self._shortcuts[api_key] = MEASURED_SHORTCUTS[api_key]()
+        if shortcut.hits:
+            self._fold_shortcuts()  # before another version is learnt
+        assert self._counts is not None, "its handler was called"
+        shortcut.learn_as(self._counts, exchange, self._broker)
 
     def _answer_repeated(self) -> bytes | bytearray | None:
         """As Connection._answer_repeated; counts the answers, and times some of the reads."""
@@ -429,15 +461,11 @@ class _MeasuredShortcuts(MeasuredPeer):
             self.load.busy_ns += (now - began) * weight
             self._outbox.keep(reply)
             sizes = len(frame), len(reply)
-            answered.append(
-                _Timed(
-                    shortcut.meter, shortcut.version, weight, arrived, began, now, now, 0, *sizes
-                )
-            )
+            answered.append(_Timed(shortcut.counts, weight, arrived, began, now, now, 0, *sizes))
             began = now
         if not answered:
             return None
-        meter = answered[0].meter
+        meter = answered[0].counts.meter
         if meter.exact_left > 0:
             meter.exact_left -= len(answered)
             self._weight = 1

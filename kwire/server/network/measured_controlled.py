@@ -19,8 +19,8 @@ class _MeasuredFaults(MeasuredPeer):
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Outcome:
-        """As Connection._handle; chooses the meter of the request before a fault delays it."""
-        self._meter_of(binding, request)
+        """As Connection._handle; chooses the counts for the request before a fault delays it."""
+        self._counts_of(binding, request)
         return super()._handle(binding, correlation_id, request, frame)
 
 

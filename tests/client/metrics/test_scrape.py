@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qs
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kwire.client.metrics.scrape import (
     ScrapeFailed,
@@ -43,6 +45,35 @@ def test_parse_keeps_line_separators_and_escapes_in_labels() -> None:
     assert found["a"][0].labels == {"client": 'x\u2028y"z\n'}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a 1", "a 1.5e-07", "a NaN", "a +Inf", "a -Inf", "a -3", "a{} 4", 'a{x=""} 5',
+        'a{x="1",y="}"} 6', 'a{x="1",} 7', 'a{x="1", y="2"} 8', "a  9", "a 1 1395066363000",
+        'a{x=" 1 "} 10', 'a{x="a\\"b"} 11', 'a{x="{",y="="} 12', "a 0x1F", "a 1_000",
+    ],
+)  # fmt: skip
+def test_parse_reads_each_form_of_a_line_as_the_library_does(line: str) -> None:
+    def library() -> list[tuple[dict[str, str], float]]:
+        families = text_string_to_metric_families(f"{line}\n")
+        return [(each.labels, float(each.value)) for family in families for each in family.samples]
+
+    try:
+        expected = repr(library())
+    except ValueError:
+        with pytest.raises(ValueError, match=r"\S"):
+            parse(line, {"a"})
+        return
+    found = [(dict(each.labels), each.value) for each in parse(line, {"a"}).get("a", [])]
+    assert repr(found) == expected
+
+
+@pytest.mark.parametrize("line", ['a{x="1"y="2"} 1', "a 1e", "a ..", "a{x=1} 2"])
+def test_parse_refuses_a_wanted_line_that_is_no_metric(line: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        parse(line, {"a"})
+
+
 ANSWERS = {
     "/metrics": (200, TEXT),
     "/slow": (200, '{"requests": [], "clients": []}'),
@@ -58,9 +89,15 @@ ANSWERS = {
 }
 
 
+ASKED: list[str] = []
+"""The query of each request."""
+
+
 class AnsweringHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        status, text = ANSWERS.get(self.path, (404, ""))
+        path, _, query = self.path.partition("?")
+        ASKED.append(query)
+        status, text = ANSWERS.get(path, (404, ""))
         self.send_response(status)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -81,6 +118,7 @@ def url() -> Iterator[str]:
 
 def test_scrape_has_values_totals_and_the_clock_of_the_server(url: str) -> None:
     found = scrape(url, {"a_total", "b"}, 60)
+    assert parse_qs(ASKED[-1]) == {"name[]": ["a_total", "b"]}
     assert found.total("a_total", topic="t") == 2.0
     assert found.total("a_total", x="1") == 5.5
     assert found.total("nothing") is None

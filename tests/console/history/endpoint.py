@@ -16,7 +16,7 @@ def served(text: str | Callable[[], str]) -> Iterator[str]:
         """Answers /metrics with the text, and all other paths with 404."""
 
         def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/metrics" else 404)
+            self.send_response(200 if self.path.partition("?")[0] == "/metrics" else 404)
             self.end_headers()
             self.wfile.write((text if isinstance(text, str) else text()).encode())
 

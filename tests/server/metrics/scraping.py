@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from kwire.broker.broker import Broker
@@ -17,12 +19,23 @@ def scraper_of(broker: Broker) -> Scraper:
     return Scraper(broker, Meters(), Health())
 
 
-def given(scraper: Scraper) -> Samples:
-    """What a scrape gives, read in one piece."""
-    samples = Samples()
+def given(scraper: Scraper, wanted: Collection[str] | None = None) -> Samples:
+    """What a scrape of all metrics, or of those that are wanted, gives, read in one piece."""
+    samples = Samples(wanted)
     for _ in scraper.steps(samples):
         pass
     return samples
+
+
+def names_given(scraper: Scraper) -> frozenset[str]:
+    """The metrics of a scrape; asserts that each of them is also given if it alone is wanted."""
+    names = given(scraper).names()
+    for name in names:
+        alone = given(scraper, {name})
+        assert alone.names() == {name}
+        text = b"".join(alone.text(open_metrics=False)).decode()
+        assert {line.split()[2] for line in text.splitlines() if line.startswith("#")} == {name}
+    return names
 
 
 def scrape(scraper: Scraper) -> Scraped:

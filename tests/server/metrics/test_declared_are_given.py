@@ -21,7 +21,7 @@ from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import re
 from tests.inside import until
 from tests.requests.handlers.node import Node
 from tests.server.metrics.measured_broker import measured_broker
-from tests.server.metrics.scraping import given, scrape, scraper_of
+from tests.server.metrics.scraping import given, names_given, scrape, scraper_of
 from tests.server.metrics.test_coordinators import commit, coordinating, join, join_streams
 from tests.server.network.test_connection import connected, fetch, produce
 
@@ -39,7 +39,7 @@ async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozense
     assert quotas is not None
     quotas.produced("alice", "app", 1)
     quotas.requested("alice", "app", 1)
-    return given(scraper_of(node.broker)).names()
+    return names_given(scraper_of(node.broker))
 
 
 async def names_of_a_share_group(directory: Path) -> frozenset[str]:
@@ -49,7 +49,7 @@ async def names_of_a_share_group(directory: Path) -> frozenset[str]:
         await reader.acquire()
         await reader.reject(0, 1)
         await reader.until_lag(8)
-        return given(scraper_of(reader.broker)).names()
+        return names_given(scraper_of(reader.broker))
 
 
 async def names_of_a_follower(directory: Path) -> frozenset[str]:
@@ -62,7 +62,7 @@ async def names_of_a_follower(directory: Path) -> frozenset[str]:
         await until(
             lambda: scrape(scraper).all_of(lag) == {("ReplicaFetcherThread-0-1", "t", "0"): 0}
         )
-        return given(scraper).names()
+        return names_given(scraper)
 
 
 async def names_of_requests(directory: Path, monkeypatch: pytest.MonkeyPatch) -> frozenset[str]:
@@ -71,10 +71,10 @@ async def names_of_requests(directory: Path, monkeypatch: pytest.MonkeyPatch) ->
         await client.ask(produce(), 9, ProduceResponse)
         await client.ask(fetch(0), 12, FetchResponse)
         assert measured.metrics._scraper is not None
-        return (await measured.metrics._scraper.scrape()).names()
+        return names_given(measured.metrics._scraper)
 
 
-async def test_each_declared_metric_is_given(
+async def test_each_declared_metric_is_given_with_all_and_alone(
     make_node: Callable[..., Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = await names_of_groups_and_quotas(make_node)

@@ -49,6 +49,21 @@ async def test_scrape_is_text_for_prometheus_and_open_metrics_if_asked(
         assert {family.name for family in parsed} >= families.keys()
 
 
+async def test_scrape_of_chosen_names_has_these_metrics_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        await client.ask(produce(), 9, ProduceResponse)
+        chosen = "name[]=kafka_log_log_size&name%5B%5D=kwire_loop_late_seconds&name[]=absent"
+        status, text = await measured.get(f"/metrics?{chosen}")
+        assert status == 200
+        found = {family.name for family in parse(text)}
+        assert found == {"kafka_log_log_size", "kwire_loop_late_seconds"}
+        status, text = await measured.get("/metrics?name[]=absent")
+        assert (status, text) == (200, "")
+
+
 async def test_broker_that_serves_is_healthy_and_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,11 @@ import trio
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kwire.codecs.messages.fetch import FetchResponse
 from kwire.codecs.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.codecs.messages.list_offsets import (
@@ -20,7 +25,7 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.codecs.messages.produce import ProduceResponse
 from kwire.requests.handlers import list_groups
-from kwire.server.metrics.meters import RequestMeter
+from kwire.server.metrics.meters import EXACT_MAX, SAMPLED_EVERY, RequestMeter
 from kwire.server.server import serve
 from kwire.settings import load
 from kwire.testing.hooks.control.service import Control
@@ -134,6 +139,32 @@ async def test_api_versions_of_an_unknown_version_counts_as_unsupported(
         meter = measured.meters.requests["ApiVersions"]
         assert dict(meter.versions) == {99: 1}
         assert dict(meter.errors) == {ErrorCode.UNSUPPORTED_VERSION: 1}
+
+
+async def test_producer_of_two_topics_in_turn_counts_without_shortcuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request has another head than the one before, so no shortcut answers it."""
+    count = EXACT_MAX + 3 * SAMPLED_EVERY
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        other = CreatableTopic(name="other", num_partitions=1, replication_factor=1)
+        created = await client.ask(
+            CreateTopicsRequest(topics=[other], timeout_ms=5000), 5, CreateTopicsResponse
+        )
+        assert not created.topics[0].error_code
+        frames = [client.frame(produce(topic=name), 9) for name in ("flights", "other")]
+        for _ in range(count // 2):
+            await client.stream.send_all(b"".join(frames))
+            for _ in frames:
+                await client.receive_frame()
+        meters = measured.meters
+        meter = meters.requests["Produce"]
+        assert meter.shortcuts == 0
+        assert (dict(meter.versions), dict(meter.errors)) == ({9: count}, {0: count})
+        # Each gap between two timed requests is below two times the mean.
+        assert abs(meter.local.count - count) < 2 * SAMPLED_EVERY
+        assert meters.topics["other"].produce_requests == count // 2
 
 
 async def test_defect_of_a_handler_counts_as_unknown_server_error(

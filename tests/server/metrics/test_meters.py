@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.server.metrics.distribution import SLICE_S, SLICES, quantiles_of
-from kwire.server.metrics.meters import EXACT_MAX, SAMPLED_EVERY, Meters, request_name, window_of
+from kwire.server.metrics.meters import (
+    EXACT_MAX,
+    SAMPLED_EVERY,
+    Meters,
+    request_name,
+    timed_requests,
+    window_of,
+)
 
 
 class Clock:
@@ -99,7 +106,8 @@ def test_times_that_were_zero_count_in_the_quantiles() -> None:
     for name in ("FetchConsumer", "FetchFollower"):
         meters.request(name).local.observe(3)
     meters.request("FetchConsumer").remote.observe(20)
-    window, zeros = window_of(meters.requests.values(), "remote")
+    both = list(meters.requests.values())
+    window, zeros = window_of(both, "remote", timed_requests(both))
     assert zeros == 1
     assert quantiles_of(window, [0.5, 0.999], zeros) == [0, 20]
 

@@ -66,12 +66,14 @@ def test_fetches_of_consumers_and_followers_are_given_together_too() -> None:
     for name, version, count in ((FETCH_CONSUMER, 17, 3), (FETCH_FOLLOWER, 17, 2)):
         meters.request(name).versions[version] = count
         meters.request(name).request_bytes.observe(20)
+        meters.request(name).errors[ErrorCode.OFFSET_OUT_OF_RANGE] = count
     found = collected(meters)
     assert found.all_of(f"{METRICS}requests_total") == {
         ("FetchConsumer", "17"): 3,
         ("FetchFollower", "17"): 2,
         ("Fetch", "17"): 5,
     }
+    assert found.all_of(f"{METRICS}errors_total") == {("Fetch", "OFFSET_OUT_OF_RANGE"): 5}
     assert found.of(f"{METRICS}requestbytes_sum", "Fetch") == 40
 
 

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from kwire.server.metrics.samples import Samples
 
 
+GIVEN: Final = (
+    "kafka_controller_kafkacontroller_",
+    "kafka_server_replicamanager_reassigningpartitions",
+    "kafka_server_metadataloader_",
+    "kafka_server_node_metrics_",
+    "kafka_server_broker_metadata_metrics_",
+    "kwire_controller_epoch",
+    "kwire_acl_count",
+)
+"""How the names of the metrics begin that `collect` gives."""
+
 PARTITIONS_PER_STEP: Final = 2000
 """They take 2 ms."""
 

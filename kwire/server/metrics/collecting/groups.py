@@ -32,6 +32,15 @@ PARTITION_STATES: Final = ("loading", "active", "failed")
 """The states of a partition that a coordinator leads, by the names that Kafka's metrics have."""
 
 
+GIVEN: Final = (
+    "kafka_coordinator_group_",
+    "kafka_server_group_coordinator_metrics_",
+    "kafka_consumergroup_",
+    "kwire_group_",
+    "kwire_streams_group_",
+)
+"""How the names of the metrics begin that `collect` gives."""
+
 VALUES_PER_STEP: Final = 1000
 """Offsets, or groups, after which other work may go on; they take 2 ms."""
 

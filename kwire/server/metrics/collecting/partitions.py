@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from kwire.server.metrics.samples import Samples
     from kwire.storage.partitions.partition import FetchWaiter, Partition
 
+GIVEN: Final = (
+    "kafka_log_log_",
+    "kafka_cluster_partition_",
+    "kafka_server_replicamanager_",
+    "kafka_server_delayedoperationpurgatory_",
+    "kwire_partition_",
+)
+"""How the names of the metrics begin that `collect` gives."""
+
 PARTITIONS_PER_STEP: Final = 500
 """They take 3 ms."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kwire.codecs.errors import as_error_code
 from kwire.server.metrics.distribution import QUANTILES, merged_window, quantiles_of
-from kwire.server.metrics.meters import FETCH_CONSUMER, FETCH_FOLLOWER, window_of
+from kwire.server.metrics.meters import FETCH_CONSUMER, FETCH_FOLLOWER, timed_requests, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         Meters,
         PoolMeter,
         RequestMeter,
-        TopicMeter,
     )
     from kwire.server.metrics.samples import Samples
 
@@ -27,6 +27,9 @@ NS_PER_S: Final = 1_000_000_000
 
 FETCH: Final = "Fetch"
 """Fetches of consumers and followers together, which Kafka's metrics have besides each of both."""
+
+PARTS_OF_FETCH: Final = (FETCH_CONSUMER, FETCH_FOLLOWER)
+"""Their errors count under FETCH only, as in Apache Kafka."""
 
 TIMES: Final = {
     "queue": "requestqueuetimems",
@@ -69,6 +72,9 @@ LISTENER_COUNTS: Final = {
 NO_LIMIT_BYTES: Final = 2**63 - 1
 """What Kafka's pool has available without `queued.max.request.bytes`."""
 
+TOPICS_PER_STEP: Final = 1000
+"""They take 3 ms."""
+
 ONLY_LOOP: Final = "0"
 """The number of Kafka's network processor: kwire has one loop."""
 
@@ -78,16 +84,10 @@ def collect(meters: Meters, samples: Samples) -> Iterator[None]:
     for name, meter in list(meters.requests.items()):
         _request([meter], name, samples)
         yield
-    fetches = [
-        meters.requests[name]
-        for name in (FETCH_CONSUMER, FETCH_FOLLOWER)
-        if name in meters.requests
-    ]
+    fetches = [meters.requests[name] for name in PARTS_OF_FETCH if name in meters.requests]
     if fetches:
         _request(fetches, FETCH, samples)
-    _topic(meters.all_topics(), "", samples)
-    for topic, counts in meters.topics.items():
-        _topic(counts, topic, samples)
+    yield from _topics(meters, samples)
     refused = "kafka_server_brokertopicmetrics_"
     samples.set(f"{refused}invalidmessagecrcrecords_total", meters.corrupt_batches)
     samples.set(f"{refused}nokeycompactedtopicrecords_total", meters.records_without_key)
@@ -115,7 +115,7 @@ def _request(meters: Sequence[RequestMeter], name: str, samples: Samples) -> Non
         errors.update(meter.errors)
     for version, count in versions.items():
         samples.set(f"{metrics}requests_total", count, name, str(version))
-    for error, count in errors.items():
+    for error, count in errors.items() if name not in PARTS_OF_FETCH else ():
         samples.set(f"{metrics}errors_total", count, name, as_error_code(error).name)
     samples.set("kwire_shortcut_requests_total", sum(each.shortcuts for each in meters), name)
     samples.set("kwire_response_bytes_total", sum(each.response_bytes for each in meters), name)
@@ -128,17 +128,31 @@ def _request(meters: Sequence[RequestMeter], name: str, samples: Samples) -> Non
         sum(each.sum for each in sizes),
         name,
     )
+    timed = timed_requests(meters)
     for attribute, metric in TIMES.items():
         total_ns = sum(getattr(each, attribute).sum for each in meters)
-        window, zeros = window_of(meters, attribute)
+        window, zeros = window_of(meters, attribute, timed)
         quantiles = _by_point(quantiles_of(window, QUANTILES, zeros), NS_PER_MS)
         samples.summary(f"{metrics}{metric}", quantiles, count, total_ns / NS_PER_MS, name)
 
 
-def _topic(counts: TopicMeter, topic: str, samples: Samples) -> None:
-    for attribute, metric in TOPIC_COUNTS.items():
-        name = f"kafka_server_brokertopicmetrics_{metric}_total"
-        samples.set(name, getattr(counts, attribute), topic)
+def _topics(meters: Meters, samples: Samples) -> Iterator[None]:
+    """Give the counts of each topic, and of all together; yields after each step."""
+    series = [
+        (samples.series(f"kafka_server_brokertopicmetrics_{metric}_total"), attrgetter(attribute))
+        for attribute, metric in TOPIC_COUNTS.items()
+    ]
+    topics = list(meters.topics.items())
+    sums = [count_of(meters.gone) for _, count_of in series]
+    for start in range(0, len(topics), TOPICS_PER_STEP):
+        step = topics[start : start + TOPICS_PER_STEP]
+        for number, (values, count_of) in enumerate(series):
+            for topic, counts in step:
+                value = values[topic,] = count_of(counts)
+                sums[number] += value
+        yield
+    for (values, _), total in zip(series, sums, strict=True):
+        values["",] = total
 
 
 def _listener(meter: ListenerMeter, name: str, samples: Samples) -> None:
