@@ -82,9 +82,12 @@ class Node:
             cordoned=tuple(self.settings.static_config.cordoned_log_dirs),
         )
 
-    def log_config(self, topic: str) -> LogConfig:
-        """The configs of the topic's logs: its own configs over this broker's settings."""
-        overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
+    def log_config(self, topic: str, image: ClusterImage | None = None) -> LogConfig:
+        """The configs of the topic's logs: its own configs over this broker's settings.
+
+        They are those of `image`, or of the present one.
+        """
+        overrides = (image or self.image).configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
 
     @property

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import trio.testing
 from crc32c import crc32c
 
 from kwire.cluster.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
+from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import (
     FIRST_PRODUCER_ID,
     ClusterImage,
@@ -240,6 +242,26 @@ async def test_concurrent_commits_share_one_write(
     assert len(groups) <= 2
     store.close()
     assert len((await reloaded(path)).topics) == 50
+
+
+async def test_steps_that_prepare_an_image_come_before_its_watchers(path: Path) -> None:
+    """The steps are those of one image after the other."""
+    store, seen = LocalStore(path), list[str]()
+
+    def prepare(image: ClusterImage, delta: ClusterDelta) -> Iterator[None]:
+        for number in range(2):
+            seen.append(f"{number} of {', '.join(delta.topics)}")
+            yield
+
+    store.prepare = prepare
+    store.watch(lambda image, delta: seen.append(f"all of {', '.join(delta.topics)}"))
+    async with trio.open_nursery() as nursery:
+        for name in "ab":
+            nursery.start_soon(store.commit, [creation(name)])
+    assert {tuple(seen[:3]), tuple(seen[3:])} == {
+        (f"0 of {name}", f"1 of {name}", f"all of {name}") for name in "ab"
+    }
+    store.close()
 
 
 async def test_commit_of_a_cancelled_caller_is_made(path: Path) -> None:

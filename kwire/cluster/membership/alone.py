@@ -8,7 +8,7 @@ the answer: no other broker has to learn of the decisions, and none of them cont
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from kwire.cluster.metadata.election import offline_decisions
 from kwire.cluster.metadata.image import NO_CONTROLLER
 from kwire.cluster.stores.contract import NotController, StoreError
 from kwire.cluster.stores.deciding import commit_decided
+from kwire.cluster.stores.local import LocalStore
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.log import Log, LogError
 
@@ -77,6 +78,8 @@ class LoneMembership:
         self._known_at_start = set(image.topics)
         self.apply(image, delta_between(self.image, image))
         store.watch(self.apply)
+        if isinstance(store, LocalStore):
+            store.prepare = self.prepare
         await store.register(self._node.registration)
         await self._report_offline()
 
@@ -90,6 +93,32 @@ class LoneMembership:
         self._node.metadata.apply(image, delta)
         for topic in delta.topics.values():
             self._host_topic(topic, delta.partitions[topic.name])
+
+    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> Iterator[None]:
+        """Create the logs of the partitions that `delta` adds, before `apply`; yields after each.
+
+        The files of a log take a millisecond or more, so that the loop would stand still for long
+        if a topic has hundreds of partitions.
+        """
+        node_id, hosted = self._node.node_id, self._hosted
+        for name, topic in delta.topics.items():
+            if name in delta.deleted:
+                continue  # its earlier logs have the same keys: `apply` drops them first
+            config = None
+            for index in delta.partitions[name]:
+                state, key = topic.partitions[index], (name, index)
+                is_known = key in hosted.logs.logs or key in hosted.absent
+                if is_known or node_id not in state.replicas:
+                    continue
+                if config is None:
+                    config = self._node.log_config(name, image)
+                try:
+                    partition_log = hosted.logs.create(name, topic.id, index, config)
+                    if state.leader == node_id:
+                        partition_log.assign_epoch(state.leader_epoch, 0)
+                except LogError as error:
+                    log.debug("Partition %s-%d is opened later: %s", name, index, error)
+                yield
 
     # -- partitions
 

@@ -10,7 +10,7 @@ tests/cluster/stores/kraft/test_store.py what the one does that only controllers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,9 @@ from kwire.cluster.metadata.quorum import MetadataQuorum
 
 Watcher = Callable[[ClusterImage, ClusterDelta], None]
 """Called on the trio loop with each new image and its delta, in the order of versions."""
+
+Preparation = Callable[[ClusterImage, ClusterDelta], Iterator[None]]
+"""Does what an image needs before its watchers are called, in steps of some milliseconds."""
 
 
 class StoreError(Exception):

@@ -34,7 +34,7 @@ from kwire.cluster.metadata.image import (
 from kwire.cluster.metadata.quorum import MetadataQuorum
 from kwire.cluster.stores import change_log, first_format
 from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
-from kwire.cluster.stores.contract import StoreError, Watcher
+from kwire.cluster.stores.contract import Preparation, StoreError, Watcher
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.log.directory.files import Files
 
@@ -101,6 +101,9 @@ class LocalStore:
         self._queue: list[_Commit] = []
         self.on_failure: Callable[[OSError], None] | None = None
         """Called on the loop with the error of each failed write."""
+        self.prepare: Preparation | None = None
+        """Runs on the loop for each durable image before it is published; other tasks run between
+        its steps."""
         self._closed = False
         self.ahead: WriteAhead | None = None
         try:
@@ -212,6 +215,10 @@ class LocalStore:
             self._fail(group, error)
             return
         for commit in group:
+            if self.prepare is not None:
+                delta = delta_of(self._image, commit.image, commit.changes)
+                for _ in self.prepare(commit.image, delta):
+                    await trio.lowlevel.checkpoint()
             self._publish(commit)
 
     def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:
