@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlparse
 
+from kwire.pipeline.cache import cache_dir
+
 PREFIX = "spark-jars-"
 
 
@@ -37,7 +39,7 @@ def resolving() -> Iterator[None]:
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            target = _cache_dir() / f"{PREFIX}resolving.lock"
+            target = cache_dir() / f"{PREFIX}resolving.lock"
             target.parent.mkdir(parents=True, exist_ok=True)
             fcntl.flock(held.enter_context(target.open("w")), fcntl.LOCK_EX)
         yield
@@ -60,8 +62,4 @@ def note(packages: Iterable[str], jars: str) -> None:
 
 def _note_of(packages: Iterable[str]) -> Path:
     name = hashlib.sha256(",".join(sorted(packages)).encode()).hexdigest()[:16]
-    return _cache_dir() / f"{PREFIX}{name}.json"
-
-
-def _cache_dir() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kwire")
+    return cache_dir() / f"{PREFIX}{name}.json"

@@ -8,11 +8,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kwire.pipeline import jars, java
+from kwire.pipeline import class_data, jars, java
 from kwire.pipeline.errors import PipelineError, sentence_of
 from kwire.pipeline.extras import require_spark
 
@@ -23,6 +23,13 @@ CONNECTOR = "spark-sql-kafka-0-10"
 AVRO = "spark-avro"
 JARS = "spark.jars"
 PACKAGES = f"{JARS}.packages"
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Java options that come before the user's own, spark.driver.extraJavaOptions."""
+DRIVER_MEMORY = "spark.driver.memory"
+SMALL_HEAP = "-XX:+UseSerialGC"
+"""The collector that takes the least time of the processor for Spark's default heap of 1 GB."""
+LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the short Java process that writes the command of Spark's own."""
 LOCAL = "local[*]"
 
 DEFAULTS = {
@@ -82,11 +89,12 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return
-    java.require(_installed_version())
+    found = java.require(_installed_version())
     if options.where.startswith("local"):  # the Python workers need this process's packages
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     with _log(options.log) as log:
-        spark = _started(name, options, log)
+        spark = _started(name, _starting_sooner(options, found), log)
         try:
             yield spark
         except Exception as error:
@@ -98,6 +106,20 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
         finally:
             if _has_java(spark):
                 spark.stop()
+
+
+def _starting_sooner(options: SparkOptions, found: java.Java) -> SparkOptions:
+    """The options with those of Java with which a local session starts sooner.
+
+    They are Spark's defaults, so those in spark.driver.extraJavaOptions come after them.
+    """
+    if not options.where.startswith("local") or JAVA_OPTIONS in options.settings:
+        return options
+    chosen = (*found.options, *class_data.java_options(found, _spark_home()))
+    if DRIVER_MEMORY not in options.settings:
+        chosen += (SMALL_HEAP,)
+    quoted = " ".join(f'"{each}"' for each in chosen)
+    return replace(options, settings={**options.settings, JAVA_OPTIONS: quoted})
 
 
 def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
@@ -179,13 +201,17 @@ def _installed_version() -> str:
 
 def _scala() -> str:
     """The Scala version of the installed Spark, such as "2.13", from its scala-library jar."""
-    import pyspark
-
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    for jar in home.glob("jars/scala-library-*.jar"):
+    for jar in _spark_home().glob("jars/scala-library-*.jar"):
         if found := re.match(r"scala-library-(\d+\.\d+)\.", jar.name):
             return found[1]
     return "2.13"
+
+
+def _spark_home() -> Path:
+    """The folder of the installed Spark."""
+    import pyspark
+
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
 @contextmanager

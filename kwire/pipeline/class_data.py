@@ -1,0 +1,76 @@
+"""Keeps a Java class data archive of Spark's classes, with which a session starts sooner.
+
+Java maps the classes of the archive into memory, instead of reading and checking thousands of them
+from the jars.  The Java process of the first session writes the archive when it ends, beside the
+end of `kwire` itself.  Java ignores an archive that does not fit its own version or the jars.
+The archives are in the user's cache directory.  Without one that can be written, there are none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import zlib
+from pathlib import Path
+
+from kwire.pipeline.cache import cache_dir
+from kwire.pipeline.java import Java
+
+OLDEST_JAVA = 13
+"""The first release that writes an archive when a process ends (JEP 350)."""
+SETTLED_S = 1.0
+"""The time after the last write to an archive with a header.  Java writes the header last, in two
+pieces, and a process that maps an incomplete archive crashes."""
+ABANDONED_S = 3600.0
+"""The age of an archive without a header whose process does not live any more."""
+HEADER_SIZE_BYTES = 4
+"""Of the magic number that an archive begins with."""
+PLACES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH", "CLASSPATH")
+"""Variables that change the class path.  An archive fits one class path only."""
+QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""Options against warnings: Java prints them on stdout, where a job's result is read."""
+
+
+def java_options(java: Java, spark_home: Path) -> tuple[str, ...]:
+    """Options that use the archive for this Java and Spark, or write it if there is none."""
+    if java.release < OLDEST_JAVA:
+        return ()
+    archive = _archive_of(java, spark_home)
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        _adopt_written(archive)
+        if archive.exists():
+            return (f"-XX:SharedArchiveFile={archive}", *QUIETLY)
+        if not os.access(archive.parent, os.W_OK):
+            return ()
+    except OSError:
+        return ()
+    return (f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}", *QUIETLY)
+
+
+def _archive_of(java: Java, spark_home: Path) -> Path:
+    """The path of the archive, which may not exist."""
+    places = [os.environ.get(name, "") for name in PLACES]
+    kind = zlib.crc32("\n".join([str(java.path), java.version, str(spark_home), *places]).encode())
+    return cache_dir() / f"spark-classes-{kind:08x}.jsa"
+
+
+def _adopt_written(archive: Path) -> None:
+    """Give an archive that an earlier process wrote its name, and remove what is left of others."""
+    for written in archive.parent.glob(f"{archive.name}.*"):
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            age_s = time.time() - written.stat().st_mtime
+            if archive.exists() or (age_s > ABANDONED_S and not _has_header(written)):
+                written.unlink()
+            elif age_s > SETTLED_S and _has_header(written):
+                written.rename(archive)
+
+
+def _has_header(archive: Path) -> bool:
+    """Whether Java has written all of an archive, and the disk has it."""
+    with archive.open("rb") as file:
+        if not file.read(HEADER_SIZE_BYTES).strip(b"\0"):
+            return False
+        os.fsync(file.fileno())
+        return True
