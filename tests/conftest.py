@@ -30,6 +30,7 @@ from tests.ordering import ByPiece, drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 pytest_plugins = ["kwire.conformance.pytest_apache"]
 
@@ -132,8 +133,8 @@ def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> ByPiece | None:
-    return ByPiece(config) if config.option.dist == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByPiece | None:
+    return ByPiece(config, log) if config.option.dist == "loadfile" else None
 
 
 def skip_marked(items: list[pytest.Item], reason: str | None, *marks: str) -> None:

@@ -9,7 +9,7 @@ Files whose tests use a Spark session are two pieces of work, each as a whole fo
 session that starts, and Java code that is compiled, once a worker cost as much as a tenth of the
 run, and with one session alone its worker was the last to end by minutes.  They are the longest
 pieces, so they come first, the files of each in the order that was drawn.  The same holds for the
-files that share a cluster, a console and a browser.
+files that share a cluster, a console and a browser, and for those that parse all modules.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ SESSIONS = {
         "tests/console/test_questions.py",
         "tests/console/test_random_requests.py",
         "tests/console/test_who_may_ask.py",
+    ),
+    "the modules, which are parsed once": (
+        "tests/test_layering.py",
+        "tests/test_tidy.py",
     ),
 }
 """Pieces and their files, or folders of them."""

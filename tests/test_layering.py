@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.sources.parsed import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -216,38 +217,10 @@ def is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-@cache
 def imports(path: Path, *, typing: bool = True) -> set[str]:
     """What a module imports anywhere in it, inside functions and, if `typing`, for types alone."""
-    always, for_types = _imports(path)
-    return always | for_types if typing else always
-
-
-@cache
-def _imports(path: Path) -> tuple[set[str], set[str]]:
-    """What a module imports when it runs, and what for types alone."""
-    always: set[str] = set()
-    for_types: set[str] = set()
-    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
-    while waiting:
-        node, is_for_types = waiting.pop()
-        found = for_types if is_for_types else always
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add("a relative import")
-        elif isinstance(node, ast.If) and is_for_type_checking(node.test):
-            waiting += ((child, True) for child in node.body)
-            waiting += ((child, is_for_types) for child in node.orelse)
-        elif not isinstance(node, ast.expr):  # in which no import can be
-            waiting += ((child, is_for_types) for child in ast.iter_child_nodes(node))
-    return always, for_types
-
-
-def is_for_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+    module = parsed(path)
+    return module.imports | module.for_types if typing else module.imports
 
 
 def distributions(requirements: list[str]) -> set[str]:
@@ -411,4 +384,4 @@ def test_no_folder_has_too_many_modules() -> None:
 def test_each_package_file_has_a_docstring() -> None:
     for _, path in modules():
         if path.name == "__init__.py" and "generated" not in path.read_text()[:200].lower():
-            assert ast.get_docstring(ast.parse(path.read_text())), f"{relative(path)} says nothing"
+            assert parsed(path).docstring, f"{relative(path)} says nothing"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import pytest
+from xdist.remote import Producer
 
+from tests.conftest import order_files, pytest_xdist_make_scheduler
 from tests.ordering import SESSIONS, drawn, piece_of
-
-ROOT = Path(__file__).resolve().parent.parent
 
 FILES = {f"tests/test_{number}.py": number % 4 == 0 for number in range(60)}
 
@@ -63,22 +60,36 @@ def test_garbage_collector_runs_but_skips_the_collected_tests() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def collected(*arguments: str) -> list[str]:
-    """The files of a run, in their order; not with the options that this run was given."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *arguments]
-    own = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=own)
-    nodes = (line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line)
-    return list(dict.fromkeys(nodes))
+class Item(NamedTuple):
+    """What is needed of a collected test."""
+
+    nodeid: str
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name == "slow" and "_4" in self.nodeid else None
 
 
-@pytest.mark.slow
+def ordered(argument: str, seed: str) -> list[str]:
+    """The order in which tests run that were collected from a folder or file."""
+    items = [Item(f"{name}::test_it") for name in FILES]
+    config = SimpleNamespace(args=[argument], option=SimpleNamespace(order=seed))
+    order_files(cast("pytest.Config", config), cast("list[pytest.Item]", items))
+    return [item.nodeid.partition("::")[0] for item in items]
+
+
 def test_folders_run_in_the_order_of_the_seed_and_named_files_as_named() -> None:
-    one, other = (collected("tests/txn", f"--seed={seed}") for seed in (1, 2))
-    assert one != other
-    assert sorted(one) == sorted(other)
-    named = ["tests/test_tidy.py", "tests/txn/test_records.py", "tests/txn/test_answers.py"]
-    assert collected(*named) == named
+    is_slow = {name: "_4" in name for name in FILES}
+    for seed in ("1", "2"):
+        assert ordered("tests", seed) == drawn(is_slow, seed)
+    assert ordered(f"{__file__}::test_it", "1") == list(FILES)
+
+
+def test_this_run_has_the_order_of_its_seed(request: pytest.FixtureRequest) -> None:
+    """So pytest calls `order_files`, and nothing changes the order afterwards."""
+    config, items = request.config, [*request.session.items]
+    before = [item.nodeid for item in items]
+    order_files(config, items)
+    assert [item.nodeid for item in items] == before
 
 
 def test_each_file_is_a_work_unit_but_a_sessions_files_are_one_unit() -> None:
@@ -89,16 +100,37 @@ def test_each_file_is_a_work_unit_but_a_sessions_files_are_one_unit() -> None:
         assert piece_of(alone) == alone
 
 
-@pytest.mark.slow
-def test_one_worker_runs_all_files_of_a_work_unit() -> None:
-    """Of tests that happen to use no session."""
-    files = ["archiving/test_archive_command", "querying/test_query", "audit/test_audit_command"]
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadfile"]
-    command += ["-k", "refused_with_a_reason or contradictory"]
-    command += [f"tests/pipeline/{name}.py" for name in files]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+)::", done.stdout, re.MULTILINE)
-    workers = {file: worker for worker, file in passed}
-    assert len(set(passed)) == len(workers) == 3
-    archive, query, audit = (workers[f"tests/pipeline/{name}.py"] for name in files)
-    assert archive == query != audit
+class Worker:
+    """A worker of xdist, which notes the numbers of the tests that it is to run."""
+
+    gateway = SimpleNamespace(id="worker")
+    shutting_down = False
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def send_runtest_some(self, numbers: list[int]) -> None:
+        self.given += numbers
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_one_worker_runs_all_files_of_a_work_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["archiving/test_archive_command", "audit/test_audit_command", "querying/test_query"]
+    tests = [f"tests/pipeline/{name}.py::test_{number}" for name in names for number in range(3)]
+    option = SimpleNamespace(dist="loadfile", tx=["2*popen"], loadscopereorder=False)
+    config = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
+    log = Producer("session", enabled=False)
+    scheduler = pytest_xdist_make_scheduler(cast("pytest.Config", config), log)
+    assert scheduler is not None
+    workers = [Worker(), Worker()]
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+    given = [{tests[number].partition("::")[0] for number in worker.given} for worker in workers]
+    archive, audit, query = (f"tests/pipeline/{name}.py" for name in names)
+    assert given == [{archive, query}, {audit}]
+    assert sum(len(worker.given) for worker in workers) == len(tests)
+    assert capsys.readouterr().err == ""  # else a whole run prints a line for each test

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kwire.cluster.membership.collector import collector_paused
 from kwire.settings import groups
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
@@ -59,23 +60,37 @@ def modules() -> Iterator[Path]:
 
 def nodes(tree: ast.AST, place: str) -> Iterator[ast.AST]:
     """All nodes of a module, except functions of kwire/settings that only check."""
-    for node in ast.iter_child_nodes(tree):
-        name = node.name.lstrip("_") if isinstance(node, ast.FunctionDef) else ""
-        if not (name.startswith("check") and place.startswith("kwire/settings/")):
-            yield node
-            yield from nodes(node, place)
+    of_settings = place.startswith("kwire/settings/")
+    waiting = [tree]
+    for node in waiting:
+        for child in ast.iter_child_nodes(node):
+            if not (of_settings and only_checks(child)):
+                waiting.append(child)
+                yield child
+
+
+def only_checks(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("check")
 
 
 def is_configuration(node: ast.AST, place: str) -> bool:
-    name = ast.unparse(node).rpartition(".")[2]
+    name = last_name(node)
     return name in CONFIGURATIONS or (name == "self" and place in SELF)
+
+
+def last_name(node: ast.AST) -> str:
+    """`config` of `broker.config`; empty for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def words_in(node: ast.AST, place: str) -> Iterator[tuple[str, str]]:
     """(kind, word) of each use in one node."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         if is_configuration(node.value, place):
-            of_log = ast.unparse(node.value).endswith("log.config")
+            owner = node.value.value if isinstance(node.value, ast.Attribute) else node.value
+            of_log = last_name(node.value) == "config" and last_name(owner).endswith("log")
             yield "topic" if of_log else "attribute", node.attr
     elif isinstance(node, ast.Call):
         asked = isinstance(node.func, ast.Attribute) and node.func.attr in ("given", "text", "get")
@@ -93,12 +108,13 @@ def words_in(node: ast.AST, place: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def uses() -> frozenset[Use]:
-    found = set()
+    found: set[Use] = set()
     for path in modules():
         place = path.relative_to(ROOT).as_posix()
         room = place.partition("/")[0]
-        for node in nodes(ast.parse(path.read_text()), place):
-            found |= {Use(room, kind, word) for kind, word in words_in(node, place)}
+        with collector_paused():  # a tree has many objects and no cycle
+            for node in nodes(ast.parse(path.read_text()), place):
+                found.update(Use(room, *each) for each in words_in(node, place))
     return frozenset(found)
 
 
