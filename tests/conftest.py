@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import signal
+import subprocess
 import warnings
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -24,7 +25,9 @@ import trio.testing
 from kwire import pipeline
 from kwire.conformance import java
 from kwire.pipeline.session import AVRO
-from kwire.testing import BrokerProcess
+from kwire.testing import BrokerProcess, sharing
+from kwire.testing.hosting import process
+from tests.commands import servers
 from tests.console.browser import chromium
 from tests.ordering import ByPiece, drawn
 
@@ -243,6 +246,25 @@ def check_script(rewrite: bool) -> CheckScript:
         assert text.splitlines() == path.read_text().splitlines(), f"{path.name} (or --rewrite)"
 
     return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def brokers_are_forked() -> Iterator[None]:
+    """kwire.testing forks the brokers that it starts (`tests.commands.servers`).
+
+    To start Python and to import a broker takes most of a short-lived broker's processor time.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (process, sharing):
+            patch.setattr(module, "Popen", servers.start)
+        yield
+
+
+@pytest.fixture
+def brokers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kwire.testing starts its brokers as it does for its users, in a Python of their own."""
+    for module in (process, sharing):
+        monkeypatch.setattr(module, "Popen", subprocess.Popen)
 
 
 BrokerFactory = Callable[..., BrokerProcess]

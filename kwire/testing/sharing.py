@@ -24,11 +24,11 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Final
 
 from kwire.testing.cluster import agreed_controller, cluster_view
@@ -220,7 +220,7 @@ class SharedClusterProcess(Startable):
             for number in range(1, count + 1)
         }
         self._owned = owned
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
         self._pid = 0
         """Id of the latest main process."""
         self._log_start = 0
@@ -295,10 +295,10 @@ class SharedClusterProcess(Startable):
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
-            self._process = subprocess.Popen(
+            self._process = Popen(
                 self.command(),
                 bufsize=0,
-                stdin=subprocess.PIPE,
+                stdin=PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=() if self._owned is None else (self._owned.lock,),

@@ -2,7 +2,8 @@
 
 A forked command is a process of its own, as a user's is: with its own arguments, environment,
 folder, streams and exit status.  Only the start of Python and the imports are saved, which are
-nearly all of a short command's processor time: 0.2 s, where a fork takes 0.02 s.
+nearly all of a short command's processor time: 0.2 s, where a fork takes 0.02 s.  Brokers are
+forked too (see `tests.commands.servers`).
 
 Each worker has one forking process, which is started with the first command and ends with the
 worker.  That process has one thread, so its forks are safe; a worker itself has many.
@@ -22,22 +23,39 @@ import pkgutil
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
-PRELOADED = ("kwire.cli", "kwire.client")
+PRELOADED = (
+    "kwire.cli",
+    "kwire.client",
+    "kwire.server",
+    "kwire.broker",
+    "kwire.requests",
+    "kwire.coordinators",
+    "kwire.storage",
+    "kwire.log",
+    "kwire.security",
+    "kwire.cluster",
+    "kwire.testing.hooks",
+)
 """Packages whose modules the forking process imports."""
 ORDER_SIZE_BYTES = 4
 """Of the length that precedes each order."""
+DESCRIPTORS_MAX = 16
+"""Of one order."""
+NUMBER = struct.Struct("!i")
+"""A process id, or an exit status."""
 
 
 class ForkedCommands:
@@ -54,6 +72,35 @@ class ForkedCommands:
                 start_new_session=True,  # Ctrl-C is for pytest, which ends it after the tests
             )
 
+    def start(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        streams: tuple[int, int, int],
+        kept: Sequence[int] = (),
+        *,
+        leads_session: bool = False,
+    ) -> tuple[int, socket.socket]:
+        """Fork a command.  Return its process id, and a socket that gets its status at its end.
+
+        The status (a `NUMBER`) is negative where a signal ended it; the process does not exist any
+        more then.  `streams` are the descriptors of its standard input, output and error, and
+        `kept` are others that it holds to its end.
+        """
+        order = json.dumps([[*arguments], dict(environment), str(folder), leads_session]).encode()
+        ours, theirs = socket.socketpair()
+        try:
+            with self._asking, theirs:
+                size = len(order).to_bytes(ORDER_SIZE_BYTES, "big")
+                socket.send_fds(self._orders, [size], [*streams, theirs.fileno(), *kept])
+                self._orders.sendall(order)
+            [pid] = NUMBER.unpack(ours.recv(NUMBER.size, socket.MSG_WAITALL))
+        except BaseException:
+            ours.close()
+            raise
+        return pid, ours
+
     def run(
         self,
         arguments: list[str],
@@ -63,22 +110,17 @@ class ForkedCommands:
         timeout_s: float,
     ) -> subprocess.CompletedProcess[str]:
         """Run one command to its end.  The status is negative where a signal ended it."""
-        order = json.dumps([arguments, dict(environment), str(folder)]).encode()
-        ours, theirs = socket.socketpair()
         with (
-            ours,
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
             tempfile.TemporaryFile() as err,
         ):
             given.write(stdin.encode())
             given.seek(0)
-            with self._asking, theirs:
-                streams = [given.fileno(), out.fileno(), err.fileno(), theirs.fileno()]
-                size = len(order).to_bytes(ORDER_SIZE_BYTES, "big")
-                socket.send_fds(self._orders, [size], streams)
-                self._orders.sendall(order)
-            status = _await_status(ours, arguments, timeout_s)
+            streams = given.fileno(), out.fileno(), err.fileno()
+            pid, answers = self.start(arguments, environment, folder, streams)
+            with answers:
+                status = _await_status(pid, answers, arguments, timeout_s)
             return subprocess.CompletedProcess(arguments, status, _text(out), _text(err))
 
     def close(self) -> None:
@@ -92,20 +134,20 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode().replace("\r\n", "\n")
 
 
-def _await_status(answers: socket.socket, arguments: list[str], timeout_s: float) -> int:
-    """Read the process id, then the status.  Kills the command after the timeout."""
-    lines = answers.makefile("r")
-    pid = int(lines.readline())
+def _await_status(pid: int, answers: socket.socket, arguments: list[str], timeout_s: float) -> int:
+    """Wait for the command's end.  Kills it after the timeout."""
     answers.settimeout(timeout_s)
     try:
-        return int(lines.readline())
+        [status] = NUMBER.unpack(answers.recv(NUMBER.size))
     except TimeoutError:
         os.kill(pid, signal.SIGKILL)
         raise subprocess.TimeoutExpired(arguments, timeout_s) from None
+    return int(status)
 
 
 @cache
-def _commands() -> ForkedCommands:
+def of_this_worker() -> ForkedCommands:
+    """The worker's forking process, which starts with the first call."""
     started = ForkedCommands()
     atexit.register(started.close)
     return started
@@ -123,7 +165,7 @@ def run_kwire(
     Standard input, output and error are files.
     """
     here = os.environ if environment is None else environment
-    return _commands().run([*arguments], stdin, here, folder or Path.cwd(), timeout_s)
+    return of_this_worker().run([*arguments], stdin, here, folder or Path.cwd(), timeout_s)
 
 
 class _Forking:
@@ -162,33 +204,46 @@ class _Forking:
 
     def _take_order(self) -> bool:
         """Fork a command; False where there are no more orders."""
-        size, streams, *_ = socket.recv_fds(self._orders, ORDER_SIZE_BYTES, 4)
+        size, received, *_ = socket.recv_fds(self._orders, ORDER_SIZE_BYTES, DESCRIPTORS_MAX)
         if not size:
             return False
         order = b""
         while len(order) < int.from_bytes(size, "big"):
             order += self._orders.recv(int.from_bytes(size, "big") - len(order))
-        *given, telling = streams
-        answers = socket.socket(fileno=telling)
+        given = [*received[:3], *received[4:]]
+        answers = socket.socket(fileno=received[3])
         pid = os.fork()
         if not pid:
-            arguments, environment, folder = json.loads(order)
-            self._become(arguments, environment, folder, given)
+            arguments, environment, folder, leads_session = json.loads(order)
+            self._become(arguments, environment, folder, leads_session, given, answers)
         for descriptor in given:
             os.close(descriptor)
         self._answers[pid] = answers
-        _tell(answers, pid)
         return True
 
     def _become(
-        self, arguments: list[str], environment: dict[str, str], folder: str, given: list[int]
+        self,
+        arguments: list[str],
+        environment: dict[str, str],
+        folder: str,
+        leads_session: bool,
+        given: list[int],
+        answers: socket.socket,
     ) -> None:
-        """Run the command in this process, which is new, and end it."""
+        """Run the command in this process, which is new, and end it.
+
+        Its id is told when it is ready for signals to its session.
+        """
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if leads_session:
+            os.setsid()
+        # They were received in this order, so each has a higher number than those before it, and
+        # none is overwritten before it is copied.
         for number, descriptor in enumerate(given):
             os.dup2(descriptor, number)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        _tell(answers, os.getpid())
+        os.closerange(len(given), os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
@@ -222,7 +277,7 @@ def _run_to_the_end() -> NoReturn:
 
 def _tell(answers: socket.socket, number: int) -> None:
     with suppress(BrokenPipeError):  # who asked waits no more
-        answers.sendall(f"{number}\n".encode())
+        answers.sendall(NUMBER.pack(number))
 
 
 def _preload() -> None:

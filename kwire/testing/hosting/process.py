@@ -12,13 +12,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import IO, Final
 
 from kwire.testing.hosting.folders import Folder
@@ -132,10 +132,10 @@ class BrokerProcess(ServerProcess):
         assert self._process is None, "The broker is running."
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Popen(
                 self.command(),
                 bufsize=0,
-                stdin=subprocess.PIPE,
+                stdin=PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=self._lifelines(),
@@ -184,11 +184,11 @@ class Forker:
         """Exit status of the broker for which `pid` last returned None."""
         command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Popen(
                 [*command, f"--owns={self._folder.path}", *options],
                 bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=log,
                 pass_fds=(self._folder.lock,),
                 start_new_session=True,  # Ctrl-C must not reach it before its users have stopped

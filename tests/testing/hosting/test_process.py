@@ -16,7 +16,10 @@ from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
 from kwire.testing import BrokerProcess, BrokerStartError
 
-pytestmark = pytest.mark.slow  # each starts a process
+pytestmark = [
+    pytest.mark.slow,  # each starts a process
+    pytest.mark.usefixtures("brokers_are_started"),
+]
 
 
 def write(broker: BrokerProcess, value: bytes) -> None:
