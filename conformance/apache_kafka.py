@@ -16,7 +16,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -26,6 +27,7 @@ from kwire.testing.hosting.ending import end
 from kwire.testing.hosting.lifetime import Startable
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import answers
+from kwire.testing.zookeeper import ZooKeeperProcess
 
 VERSION = "4.4.0"
 """The reference: its node, clients and Streams."""
@@ -234,6 +236,20 @@ def command(
         class_name,
         *map(str, arguments),
     ]
+
+
+def source_command(
+    source: Path, arguments: Sequence[str] = (), jars: Path | None = None
+) -> list[str]:
+    """Return the command line that compiles a Java program of one file, and runs it.
+
+    `jars` is the folder of its jars, those of VERSION if not given.  The program is short: the
+    options of a quick start halve the processor time of compiler and program.
+    """
+    folder = jars or libs()
+    archived = class_archive.options(folder)
+    options = [*QUICK_JVM, *archived, "-cp", f"{folder}/*"]
+    return [str(java.executable()), *options, str(source), *arguments]
 
 
 def run(
@@ -492,10 +508,22 @@ def archive_classes(version: str = VERSION) -> None:
             return
         with tempfile.TemporaryDirectory(dir=jars.parent, prefix="archive.new-") as folder:
             written = Path(folder, "classes.jsa")
-            jvm = (*QUICK_JVM, *class_archive.writing(written))
-            with ApacheKafka(Path(folder, "node"), version=version, jvm=jvm):
+            with _node_of(version, Path(folder), (*QUICK_JVM, *class_archive.writing(written))):
                 pass
             class_archive.keep(written, jars)
+
+
+@contextmanager
+def _node_of(version: str, folder: Path, jvm: Sequence[str]) -> Iterator[None]:
+    """Run a node as tests use this version: in a cluster on ZooKeeper or in one on KRaft."""
+    with ExitStack() as stack:
+        node = ApacheKafka(folder / "node", version=version, jvm=jvm)
+        if version == ZOOKEEPER_VERSION:
+            zookeeper = ZooKeeperProcess(folder / "zookeeper", jars=libs(version))
+            connect = stack.enter_context(zookeeper).connect()
+            node = ZooKeeperBroker(folder / "node", connect, version=version, jvm=jvm)
+        stack.enter_context(node)
+        yield
 
 
 def lock_exclusively(file: IO[str]) -> None:

@@ -145,8 +145,10 @@ def _zookeeper_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def zookeeper_libs() -> Path:
-    """The folder of jars of the last version of Apache Kafka with ZooKeeper."""
-    return libs_or_skip(ZOOKEEPER_VERSION)
+    """The jars of the last version of Apache Kafka with ZooKeeper, with a class data archive."""
+    jars = libs_or_skip(ZOOKEEPER_VERSION)
+    archive_classes(ZOOKEEPER_VERSION)
+    return jars
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from kwire.conformance import java
-from kwire.conformance.apache_kafka import libs
+from kwire.conformance.apache_kafka import source_command
 
 KEPT_LINES: Final = 300
 ASKED_LINES: Final = 10_000
@@ -24,9 +23,8 @@ def kept(answers: Path) -> list[str]:
 
 def asked(program: Path, rng: random.Random, *arguments: str) -> list[str]:
     """Fresh answers of a Java program, which gets a seed, the number of cases, and `arguments`."""
-    command = [str(java.executable()), "-cp", f"{libs()}/*", str(program)]
-    drawn = [str(rng.getrandbits(60)), str(ASKED_LINES), *arguments]
-    done = subprocess.run([*command, *drawn], capture_output=True, text=True, timeout=TIMEOUT_S)
+    command = source_command(program, [str(rng.getrandbits(60)), str(ASKED_LINES), *arguments])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == ASKED_LINES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import apache_kafka, java
+from kwire.conformance import apache_kafka
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -16,7 +16,6 @@ GOLDEN = Path(__file__).parent / "golden"
 @pytest.mark.slow
 @pytest.mark.long
 def test_golden_batches_equal_those_of_java() -> None:
-    classpath = f"{apache_kafka.libs()}/*"
-    command = [str(java.executable()), "-cp", classpath, str(GOLDEN / "WriteBatches.java")]
+    command = apache_kafka.source_command(GOLDEN / "WriteBatches.java")
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == (GOLDEN / "batches.tsv").read_text()

@@ -30,18 +30,25 @@ def test_session_node_answers_its_own_tools(
     assert listed.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "fixture"),
+    [(apache.TOOLS_VERSION, "apache_kafka_tools"), (apache.ZOOKEEPER_VERSION, "zookeeper_libs")],
+)
+@pytest.mark.java
+@pytest.mark.slow
 def test_tool_maps_archived_classes_and_prints_only_its_result(
-    apache_kafka_tools: Path, tmp_path: Path
+    version: str, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    archive = class_archive.path(apache_kafka_tools)
+    archive = class_archive.path(request.getfixturevalue(fixture))
     with open(archive.with_suffix(".lock"), "w") as lock:
         apache.lock_exclusively(lock)  # another worker may be writing it
     assert archive.is_file()
     class_log = tmp_path / "classes"
-    java_command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
+    tool = "org.apache.kafka.tools.TopicCommand"
+    java_command = apache.command(tool, ["--version"], version=version)
     java_command.insert(java_command.index("-cp"), f"-Xlog:class+load:file={class_log}")
     done = subprocess.run(java_command, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.startswith(apache.TOOLS_VERSION)
+    assert done.stdout.startswith(version)
     assert done.stderr == ""
     assert re.search(r"org\.apache\.kafka\.\S+ source: shared objects file", class_log.read_text())
 

@@ -20,8 +20,7 @@ from kwire.cluster.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from kwire.conformance import java
-from kwire.conformance.class_archive import options
+from kwire.conformance.apache_kafka import source_command
 from kwire.security import host_ranges
 from kwire.security.authorizer import AclAuthorizer
 from kwire.security.host_ranges import HostRange, InvalidRange, holds, is_range, parse_range
@@ -144,7 +143,7 @@ def _text(part: object) -> str:
 def test_authorizer_decides_like_apache_kafka(apache_kafka_libs: Path, rng: random.Random) -> None:
     worlds = [draw(rng) for _ in range(WORLDS)]
     done = subprocess.run(
-        [java.executable(), *options(apache_kafka_libs), "-cp", f"{apache_kafka_libs}/*", SOURCE],
+        source_command(SOURCE, jars=apache_kafka_libs),
         input="\n".join(line for world in worlds for line in lines_for_java(world)) + "\n",
         capture_output=True,
         text=True,
@@ -182,7 +181,7 @@ def test_ranges_are_those_of_apache_kafka(apache_kafka_libs: Path, rng: random.R
     texts = [*RANGES, *SPELLINGS, *filter(is_range, (drawn_range(rng) for _ in range(5000)))]
     pairs = [(text, host) for text in texts for host in HOSTS]
     done = subprocess.run(
-        [java.executable(), *options(apache_kafka_libs), "-cp", f"{apache_kafka_libs}/*", SOURCE],
+        source_command(SOURCE, jars=apache_kafka_libs),
         input="".join(f"range\t{text}\t{host}\n" for text, host in pairs),
         capture_output=True,
         text=True,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.conformance.apache_kafka import source_command
 from kwire.settings.client_properties import NAMES, misspelt
 
 SOURCE = Path(__file__).parent / "ClientProperties.java"
@@ -59,7 +60,7 @@ def test_known_properties_are_not_reported_as_misspelt() -> None:
 @pytest.mark.long
 def test_known_names_are_those_of_apache_kafkas_clients(apache_kafka_libs: Path) -> None:
     done = subprocess.run(
-        ["java", "-cp", f"{apache_kafka_libs}/*", str(SOURCE)],
+        source_command(SOURCE, jars=apache_kafka_libs),
         capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     assert set(done.stdout.split()) == NAMES

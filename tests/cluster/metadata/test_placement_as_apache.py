@@ -10,8 +10,7 @@ import pytest
 
 from kwire.cluster.metadata.image import BrokerImage
 from kwire.cluster.metadata.placement import assign_replicas, new_partition, place_more_partitions
-from kwire.conformance import java
-from kwire.conformance.apache_kafka import libs
+from kwire.conformance.apache_kafka import libs, source_command
 
 ANSWERS = Path(__file__).parent / "data" / "placement-3.9.2.txt"
 SOURCE = Path(__file__).with_name("Placement.java")
@@ -56,14 +55,8 @@ def test_added_partitions_continue_from_the_first_partitions_leader() -> None:
 @pytest.mark.long
 @pytest.mark.java
 def test_placement_matches_random_kafka_placements(rng: random.Random) -> None:
-    command = [
-        str(java.executable()),
-        "-cp",
-        f"{libs(VERSION)}/*",
-        str(SOURCE),
-        str(rng.getrandbits(60)),
-    ]
-    done = subprocess.run([*command, "5000"], capture_output=True, text=True, timeout=600)
+    command = source_command(SOURCE, [str(rng.getrandbits(60)), "5000"], libs(VERSION))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 5000

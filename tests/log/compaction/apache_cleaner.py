@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from kwire.conformance import java
-from kwire.conformance.apache_kafka import libs
+from kwire.conformance.apache_kafka import source_command
 from kwire.log.compaction.task import CleaningTask
 
 SOURCE = Path(__file__).with_name("CleanLogs.java")
@@ -18,9 +17,8 @@ class ApacheCleaner:
     """Cleans the log of a task in place."""
 
     def __init__(self) -> None:
-        command = [str(java.executable()), "-Xmx512m", "-XX:TieredStopAtLevel=1"]
         self._process = subprocess.Popen(
-            [*command, "-cp", f"{libs()}/*", str(SOURCE)],
+            source_command(SOURCE),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,8 +33,7 @@ from kwire.codecs.messages import (
     update_features,
 )
 from kwire.codecs.primitives import Message
-from kwire.conformance import java
-from kwire.conformance.class_archive import options
+from kwire.conformance.apache_kafka import source_command
 from kwire.requests.route import Route
 from kwire.requests.routes import ROUTES
 from kwire.requests.unanswered import unanswered
@@ -172,15 +171,7 @@ def by_apache_kafka(failure: str, libs: Path) -> list[str]:
         f"{int(route.api_key)} {version} {request_of(route.api_key, version).encode(version).hex()}"
         for route, version in CASES
     ]
-    command = [
-        str(java.executable()),
-        "-XX:TieredStopAtLevel=1",
-        *options(libs),
-        "-cp",
-        f"{libs}/*",
-        str(SOURCE),
-        failure,
-    ]
+    command = source_command(SOURCE, [failure], libs)
     done = subprocess.run(
         command, input="\n".join(lines), capture_output=True, text=True, timeout=120
     )

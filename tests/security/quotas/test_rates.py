@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import java
-from kwire.conformance.apache_kafka import libs
+from kwire.conformance.apache_kafka import source_command
 from kwire.security.quotas.rates import Rate, SimpleRate, TokenBucket, Windows, throttle_ms
 
 ANSWERS = Path(__file__).parent / "data" / "rates-4.3.1.txt"
@@ -58,7 +57,7 @@ def test_rates_match_recorded_kafka_values() -> None:
 @pytest.mark.java
 def test_apache_kafka_gives_the_recorded_rates(rng: random.Random) -> None:
     asked = [str(rng.getrandbits(62)), "500"]
-    command = [str(java.executable()), "-cp", f"{libs()}/*", str(SOURCE), *asked]
+    command = source_command(SOURCE, asked)
     told = subprocess.run(command, check=True, capture_output=True, text=True)
     assert check(told.stdout.splitlines()) == 500 * 40
 

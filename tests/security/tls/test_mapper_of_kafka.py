@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import java
-from kwire.conformance.class_archive import options
+from kwire.conformance.apache_kafka import source_command
 from kwire.security.tls.error import TlsError
 from kwire.security.tls.principal_rules import NoMatchingRule, PrincipalRules
 
@@ -101,8 +100,7 @@ def test_principal_rules_match_kafkas_class(apache_kafka_libs: Path) -> None:
     rng = random.Random("names")
     cases = [(draw_rules(rng), rng.choice(NAMES)) for _ in range(CASES)]
     asked = "".join(f"{rules}\t{name}\n" for rules, name in cases)
-    class_path = ["-cp", f"{apache_kafka_libs}/*"]
-    command = [str(java.executable()), *options(apache_kafka_libs), *class_path, str(SOURCE)]
+    command = source_command(SOURCE, jars=apache_kafka_libs)
     done = subprocess.run(command, input=asked.encode(), capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     theirs = done.stdout.decode().split("\n")[:-1]
