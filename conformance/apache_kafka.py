@@ -51,7 +51,7 @@ MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
 START_TIMEOUT_S = 300
 
 # For short-lived tools and test brokers, which must start quickly rather than run fast.
-QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+QUICK_JVM = ("-Xmx512m", *java.QUICK)
 # The options of kafka-server-start.sh and kafka-run-class.sh, for measurements.
 SERVER_JVM = (
     "-Xmx1G",

@@ -42,7 +42,17 @@ def _compile(folder: Path, class_name: str, source: str) -> None:
     path.write_text(source)
     compiler = "jdk.compiler/com.sun.tools.javac.Main"
     jars = os.pathsep.join(str(jar) for jar in sorted(libs().glob("kafka-*.jar")))
-    command = [str(java.executable()), "-m", compiler, "-cp", jars, "-d", str(folder), str(path)]
+    command = [
+        str(java.executable()),
+        *java.QUICK,
+        "-m",
+        compiler,
+        "-cp",
+        jars,
+        "-d",
+        str(folder),
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
     if done.returncode:
         raise ApacheKafkaError(f"the plug-in {class_name} cannot be compiled:\n{done.stderr}")

@@ -9,7 +9,8 @@ Files whose tests use a Spark session are two pieces of work, each as a whole fo
 session that starts, and Java code that is compiled, once a worker cost as much as a tenth of the
 run, and with one session alone its worker was the last to end by minutes.  They are the longest
 pieces, so they come first, the files of each in the order that was drawn.  The same holds for the
-files that share a cluster, a console and a browser, and for those that parse all modules.
+files that share a cluster, a console and a browser, data that took nodes of Apache Kafka to write,
+or the parsed modules.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ SESSIONS = {
         "tests/console/test_random_requests.py",
         "tests/console/test_who_may_ask.py",
     ),
+    "the directories that each broker wrote": ("tests/log/interchange/",),
     "the modules, which are parsed once": (
         "tests/test_layering.py",
         "tests/test_tidy.py",

@@ -73,6 +73,22 @@ def test_release_is_read_from_a_java_version(version: str, release: int) -> None
     assert java.release_of(version) == release
 
 
+@pytest.mark.parametrize(
+    ("modules", "error"),
+    [("java.base@17", java.JavaMissing), (f"{java.COMPILER}@17", java.CompilationFailed)],
+)
+def test_program_that_is_not_compiled_is_wrong_unless_java_has_no_compiler(
+    modules: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "java"
+    listing = f'[ "$1" = --list-modules ] && exec echo {modules}'
+    program.write_text(f"#!/bin/sh\n{listing}\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(java, "executable", lambda: program)
+    with pytest.raises(error):
+        java.compiled(tmp_path / "Program.java", tmp_path, tmp_path)
+
+
 def test_missing_maven_is_reported_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
