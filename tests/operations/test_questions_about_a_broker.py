@@ -244,7 +244,7 @@ def test_which_errors_do_clients_get(scene: TroubledBroker, top: Top) -> None:
     )
     assert errors["Produce", "MESSAGE_TOO_LARGE"] == 10
     assert errors["Produce", "INVALID_RECORD"] == 10
-    assert errors["FetchConsumer", "OFFSET_OUT_OF_RANGE"] == 10
+    assert errors["Fetch", "OFFSET_OUT_OF_RANGE"] == 10
 
     assert largest_row(top.rows("requests"), "errors_per_s")["api"] == "Produce"
 

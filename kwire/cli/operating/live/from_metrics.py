@@ -169,6 +169,7 @@ def request_rows(before: TopSample, after: TopSample) -> list[TopRequest]:
         for api, quantile, value in _quantiles(pair.new):
             slowest = times.setdefault(api, {})
             slowest[quantile] = max(slowest.get(quantile, 0.0), value)
+    _move_errors_of_fetches(errors, per_s)
     rows = []
     for api, rate in per_s.items():
         own = times.get(api, {})
@@ -179,6 +180,16 @@ def request_rows(before: TopSample, after: TopSample) -> list[TopRequest]:
                 )
             )
     return rows
+
+
+def _move_errors_of_fetches(errors: dict[str, float], names: Iterable[str]) -> None:
+    """Give the errors of fetches, which count for all of them together, to those of consumers.
+
+    If there are none, they are those of followers.
+    """
+    parts = sorted(FETCHES.intersection(names))
+    if parts and FETCH in errors:
+        errors[parts[0]] = errors.get(parts[0], 0.0) + errors.pop(FETCH)
 
 
 def _error_rates(pair: _Pair) -> dict[str, float]:

@@ -127,6 +127,7 @@ kafka_network_requestmetrics_requests_total{request="FetchConsumer",version="17"
 kafka_network_requestmetrics_requests_total{request="Fetch",version="17"} 4
 kafka_network_requestmetrics_errors_total{request="Produce",error="NONE"} 18
 kafka_network_requestmetrics_errors_total{request="Produce",error="NOT_LEADER"} 4
+kafka_network_requestmetrics_errors_total{request="Fetch",error="OFFSET_OUT_OF_RANGE"} 1
 kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.50"} 1.5
 kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"} 7
 process_cpu_seconds_total 2.0
@@ -156,8 +157,8 @@ def test_metrics_give_requests_by_api_with_each_fetch_counted_once() -> None:
     produce, fetch = sorted(view.requests, key=lambda row: -row.per_s)
     assert (produce.api, produce.per_s, produce.errors_per_s) == ("Produce", 6.0, 2.0)
     assert (produce.p50_ms, produce.p99_ms, produce.p999_ms) == (1.5, 7.0, None)
-    assert (fetch.api, fetch.per_s) == ("FetchConsumer", 2.0)
-    assert (view.brokers[0].requests_per_s, view.brokers[0].errors_per_s) == (8.0, 2.0)
+    assert (fetch.api, fetch.per_s, fetch.errors_per_s) == ("FetchConsumer", 2.0, 0.5)
+    assert (view.brokers[0].requests_per_s, view.brokers[0].errors_per_s) == (8.0, 2.5)
     assert view.brokers[1].requests_per_s is None
 
 
