@@ -11,8 +11,8 @@ Counting must cost little, so not everything is written at once:
   `fold` adds them to the meters, and the loop's watch those of connections each second.
 - All requests are counted (`RequestCounts`), and all that are slow or wait are timed.  Others are
   timed until a name has `EXACT_MAX` of them in a slice of the window, and then one in
-  `SAMPLED_EVERY`, on average, which counts as that many.  So are the reads of a connection that
-  shortcuts answer: to time one costs as much as its answer.
+  `SAMPLED_EVERY` or `SAMPLED_RARELY`, on average, which counts as that many.  So are the reads of a
+  connection that shortcuts answer: to time one costs more than its answer.
 - Writes to log files are timed in a part of the time (kwire.server.metrics.disk).
 """
 
@@ -50,6 +50,13 @@ __all__ = [
 
 SAMPLED_EVERY: Final = 128
 """Of how many fast requests one is timed, on average; see the module."""
+
+SAMPLES_MAX: Final = 250
+"""The requests of one name that are timed so in a slice of the window.  Later it is one of
+SAMPLED_RARELY: code that runs seldom is not in the processor's cache, and takes three times as long
+as it does in a loop."""
+
+SAMPLED_RARELY: Final = 4 * SAMPLED_EVERY
 
 EXACT_MAX: Final = 250
 """The fast requests of one name that are all timed in a slice of the window."""
@@ -89,7 +96,8 @@ class RequestMeter:
     response_send   ns until the kernel had taken the whole response
     total           ns from the arrival of the request to that moment
 
-    exact_left      how many more fast requests of this slice are timed; see the module
+    exact_left      how many more fast requests of this slice are all timed; see the module
+    samples_left    how many more are timed as one of SAMPLED_EVERY
     until_timed     how many fast requests pass until one is timed again
 
     A time of 0 is not observed, except for `local` and `total`: see `window_of`.
@@ -106,6 +114,7 @@ class RequestMeter:
         "response_bytes",
         "response_queue",
         "response_send",
+        "samples_left",
         "shortcuts",
         "throttle",
         "total",
@@ -138,11 +147,12 @@ class RequestMeter:
         self.response_send = Distribution()
         self.total = Distribution()
         self.exact_left = EXACT_MAX
+        self.samples_left = SAMPLES_MAX
         self.until_timed = 0
 
     def turn(self) -> None:
         """Begin a new slice of all windows."""
-        self.exact_left, self.until_timed = EXACT_MAX, 0
+        self.exact_left, self.samples_left, self.until_timed = EXACT_MAX, SAMPLES_MAX, 0
         for distribution in self.distributions():
             distribution.turn()
 
@@ -160,8 +170,19 @@ class RequestMeter:
             self.exact_left -= 1
             self.until_timed = 0
             return 1
-        self.until_timed = next(gaps) - 1
-        return SAMPLED_EVERY
+        gap, every = self.next_gap()
+        self.until_timed = gap - 1
+        return every
+
+    def next_gap(self) -> tuple[int, int]:
+        """Return how many fast requests pass until one is timed, and how many this one stands for.
+
+        Call it when all of `exact_left` are timed.
+        """
+        self.samples_left -= 1
+        if self.samples_left >= 0:
+            return next(gaps), SAMPLED_EVERY
+        return next(gaps) * (SAMPLED_RARELY // SAMPLED_EVERY), SAMPLED_RARELY
 
     @property
     def count(self) -> int:
@@ -402,6 +423,7 @@ class Meters:
     counts        the requests since the last `fold`, by `key_of` of kwire.server.metrics.counting
     connections   the measured connections that are open; each has `context`
                   (kwire.requests.context.Context)
+    turns         how many slices of the windows have begun
     pool          the memory of large requests that are being received; None before the listeners
     started_ns    the clock when the broker started
     """
@@ -422,6 +444,7 @@ class Meters:
         self.slowest = SlowestRequests()
         self.clients = BusyClients()
         self.connections: set[ConnectionMeter] = set()
+        self.turns = 0
         self.pool: PoolMeter | None = None
         self.hosted: Mapping[str, Mapping[int, PartitionMeter]] = {}
         """The measured partitions of the broker, by topic and partition number."""
@@ -487,6 +510,7 @@ class Meters:
                 self._turn()
 
     def _turn(self) -> None:
+        self.turns += 1
         for meter in self.requests.values():
             meter.turn()
         disk = self.disk

@@ -25,11 +25,9 @@ from kwire.server.metrics.counting import OF_FOLLOWERS, counting, key_of
 from kwire.server.metrics.meters import (
     FETCH_CONSUMER,
     FETCH_FOLLOWER,
-    SAMPLED_EVERY,
     SLOW_NS,
     Meters,
     RequestCounts,
-    gaps,
     request_name,
 )
 from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
@@ -370,10 +368,20 @@ class _MeasuredShortcuts(MeasuredPeer):
 
     def begin_measuring(self, meters: Meters) -> None:
         super().begin_measuring(meters)
+        self._turns = meters.turns
         self._timed_at = 0
         """The next read that is timed, by `activity`."""
         self._weight = 1
         """How many requests one of that read stands for."""
+
+    def fold(self) -> None:
+        """As MeasuredPeer.fold; times the next read when a slice of the window has begun.
+
+        Otherwise the requests of a client that has become slow would not be timed for long.
+        """
+        super().fold()
+        if self._turns != self.meters.turns:
+            self._turns, self._timed_at, self._weight = self.meters.turns, 0, 1
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
@@ -470,7 +478,8 @@ class _MeasuredShortcuts(MeasuredPeer):
             meter.exact_left -= len(answered)
             self._weight = 1
         else:
-            self._timed_at, self._weight = self.activity + next(gaps), SAMPLED_EVERY
+            gap, self._weight = meter.next_gap()
+            self._timed_at = self.activity + gap
         if not self._outbox.flush():  # the client does not read: how long it takes says nothing
             return b""
         self._unsent += answered

@@ -141,6 +141,23 @@ async def test_api_versions_of_an_unknown_version_counts_as_unsupported(
         assert dict(meter.errors) == {ErrorCode.UNSUPPORTED_VERSION: 1}
 
 
+async def test_first_repeated_request_of_a_slice_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the client had sent so many before that only samples of them were timed."""
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        client = await connected(measured.broker)
+        for _ in range(EXACT_MAX + 10):
+            await client.ask(produce(), 9, ProduceResponse)
+        meters = measured.meters
+        meter = meters.requests["Produce"]
+        meters._turn()
+        meters.fold()
+        before = meter.local.count
+        await client.ask(produce(), 9, ProduceResponse)
+        assert meter.local.count == before + 1
+
+
 async def test_producer_of_two_topics_in_turn_counts_without_shortcuts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +213,7 @@ async def test_wait_of_a_fetch_is_remote_time_and_not_slow(
         assert meter.total.sum >= meter.remote.sum + meter.local.sum
         (slow,) = [each for each in meters.slowest.listed() if each.name == "FetchConsumer"]
         assert slow.blamed == slow.total - slow.remote
+        assert measured.broker.hosted.expired.consumer_fetches == 1
 
 
 async def test_produce_without_a_response_counts(

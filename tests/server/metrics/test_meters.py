@@ -7,6 +7,8 @@ from kwire.server.metrics.distribution import SLICE_S, SLICES, quantiles_of
 from kwire.server.metrics.meters import (
     EXACT_MAX,
     SAMPLED_EVERY,
+    SAMPLED_RARELY,
+    SAMPLES_MAX,
     Meters,
     request_name,
     timed_requests,
@@ -115,9 +117,11 @@ def test_times_that_were_zero_count_in_the_quantiles() -> None:
 def test_first_fast_requests_of_a_slice_are_all_timed_and_then_a_sample() -> None:
     meter = Meters(Clock()).request("Produce")
     assert all(meter.weight() == 1 for _ in range(EXACT_MAX))
-    weights = [meter.weight() for _ in range(15 * SAMPLED_EVERY)]
-    assert set(weights) == {0, SAMPLED_EVERY}
-    assert sum(weights) == len(weights)
+    for left, every in ((SAMPLES_MAX, SAMPLED_EVERY), (0, SAMPLED_RARELY)):
+        meter.samples_left = left
+        weights = [meter.weight() for _ in range(15 * every)]
+        assert set(weights) == {0, every}
+        assert sum(weights) == len(weights)
     meter.turn()
     assert meter.weight() == 1
 
