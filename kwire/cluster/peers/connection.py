@@ -57,6 +57,25 @@ class _Pending:
         """Wakes the caller: its reply has been read, or it is the caller's turn to read."""
 
 
+class PeerTraffic:
+    """What connections to another broker have carried since the start.
+
+    opened, failed  connections that were opened, and attempts that failed
+    requests        requests that were sent, those of opening connections included
+    bytes_out       bytes of requests, inside TLS
+    bytes_in        bytes of responses
+    """
+
+    __slots__ = ("bytes_in", "bytes_out", "failed", "opened", "requests")
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.failed = 0
+        self.requests = 0
+        self.bytes_out = 0
+        self.bytes_in = 0
+
+
 _ABORT: Final = Struct("ii").pack(1, 0)
 """SO_LINGER value that makes close() reset the connection and drop unsent bytes."""
 
@@ -65,9 +84,17 @@ class PeerConnection:
     """See the module.  Any failure closes the connection and fails all waiting calls."""
 
     def __init__(
-        self, client: socket.socket | TlsTransport, peer_name: str, client_id: str
+        self,
+        client: socket.socket | TlsTransport,
+        peer_name: str,
+        client_id: str,
+        traffic: PeerTraffic,
     ) -> None:
-        """`client` is connected; call `negotiate` before the first request."""
+        """`client` is connected; call `negotiate` before the first request.
+
+        What it carries is added to `traffic`.
+        """
+        self._traffic = traffic
         self.peer_name = peer_name
         self.versions: dict[int, tuple[int, int]] = {}
         self.failure: PeerError | None = None
@@ -183,6 +210,8 @@ class PeerConnection:
         except EncodeError as error:  # nothing was sent: the connection stays usable
             raise PeerError(self.peer_name, str(error)) from error
         frame = b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+        self._traffic.requests += 1
+        self._traffic.bytes_out += len(frame)
         pending = _Pending(self._next_correlation_id, api_key, version)
         # Before sending: the reply may arrive while this task still sends.
         self._pending.append(pending)
@@ -250,6 +279,7 @@ class PeerConnection:
                 await self._until(trio.lowlevel.wait_readable)
         if count == 0:
             raise ConnectionResetError("the other broker closed the connection")
+        self._traffic.bytes_in += count
         if self._large is not None:
             self._large_filled += count
         else:

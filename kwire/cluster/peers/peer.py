@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from kwire.client.connection import reason_of
-from kwire.cluster.peers.connection import PeerConnection
+from kwire.cluster.peers.connection import PeerConnection, PeerTraffic
 from kwire.cluster.peers.error import PeerError
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class Peer:
         tls: PeerTls | None = None,
         log_in: LogIn | None = None,
         name: str | None = None,
+        traffic: PeerTraffic | None = None,
     ) -> None:
         """`address` returns the broker's present endpoint, None if the broker is not alive.
 
         `log_in` runs on each new connection, and returns until when it may be used.  `name` is for
-        messages, `broker N` by default.
+        messages, `broker N` by default.  What the connections carry is added to `traffic`.
         """
+        self._traffic = traffic or PeerTraffic()
         self._name = name or f"broker {broker_id}"
         self._tls = tls
         self._log_in = log_in
@@ -90,6 +92,11 @@ class Peer:
     def waiting(self) -> int:
         """Number of calls that have no answer yet."""
         return self._calls
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection is open."""
+        return self._connection is not None and self._connection.failure is None
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -164,6 +171,7 @@ class Peer:
                 raise
             self._connection, self._connected_to = connection, endpoint
             self._failures, self._last_failure = 0, None
+            self._traffic.opened += 1
             return connection
 
     def _note_failure(self, failure: PeerError) -> None:
@@ -177,6 +185,7 @@ class Peer:
         pause_ms = min(pause_ms, limits.reconnect_backoff_max_ms)
         self._not_before = trio.current_time() + pause_ms / 1000
         self._failures += 1
+        self._traffic.failed += 1
         self._attempts += 1
         self._last_failure = failure
 
@@ -200,7 +209,7 @@ class Peer:
             ) from None
         except OSError as error:
             raise PeerError(peer_name, reason_of(error)) from error
-        connection = PeerConnection(client, peer_name, self.client_id)
+        connection = PeerConnection(client, peer_name, self.client_id, self._traffic)
         try:
             # One limit for ApiVersions and login together.
             with trio.move_on_after(self._limits.request_timeout_ms / 1000) as scope:

@@ -6,9 +6,11 @@ ids are those of Apache Kafka's brokers if they send the same requests: quotas a
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from kwire.cluster.peers.connection import PeerTraffic
 from kwire.cluster.peers.peer import LogIn, Peer, PeerLimits
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class Peers:
         self._tls = _tls_of(settings)
         self._log_in = _login_of(settings.config)
         self._peers: dict[tuple[int, Role, int], Peer] = {}
+        self.traffic: dict[tuple[int, Role], PeerTraffic] = {}
+        """What all connections to a broker have carried, for each kind of work."""
 
     def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
         """Return the peer for this work; `number` tells fetchers of one leader apart."""
@@ -77,8 +81,17 @@ class Peers:
                 limits=self._limits(role),
                 tls=self._tls,
                 log_in=self._log_in,
+                traffic=self.traffic.setdefault((broker_id, role), PeerTraffic()),
             )
         return found
+
+    def connected(self) -> Counter[tuple[int, Role]]:
+        """The numbers of open connections to each broker, for each kind of work."""
+        return Counter(
+            (broker_id, role)
+            for (broker_id, role, _), peer in self._peers.items()
+            if peer.is_connected
+        )
 
     def address(self, broker_id: int) -> Endpoint | None:
         """The inter-broker endpoint of a broker; None if the broker is not alive."""

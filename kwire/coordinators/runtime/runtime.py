@@ -85,6 +85,22 @@ class ParkedReply(Promise[Any]):
         self.refuse = refuse
 
 
+class LoadTimes:
+    """The loads of a coordinator's partitions since the start that have succeeded."""
+
+    __slots__ = ("count", "longest_s", "total_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_s = 0.0
+        self.longest_s = 0.0
+
+    def note(self, seconds: float) -> None:
+        self.count += 1
+        self.total_s += seconds
+        self.longest_s = max(self.longest_s, seconds)
+
+
 class Shard(Driver[M]):
     """One machine and the partition that holds its records."""
 
@@ -260,6 +276,7 @@ class Shard(Driver[M]):
 
     async def load(self) -> None:
         """Replays the partition, then serves it; see the module."""
+        start_s = trio.current_time()
         try:
             records = await self._replay()
         except (CorruptBatch, LogError, ValueError) as error:
@@ -273,6 +290,7 @@ class Shard(Driver[M]):
             return
         if self.state is ShardState.LOADING:  # it may have been closed during a checkpoint
             log.info("Loaded %d records of the %s.", records, self)
+            self._runtime.loads.note(trio.current_time() - start_s)
             self.activate()
 
     def activate(self) -> None:
@@ -362,6 +380,7 @@ class CoordinatorRuntime(Generic[M]):
         self.shards: dict[int, Shard[M]] = {}
         self.new_shard: Callable[[Partition, M, CoordinatorRuntime[M]], Shard[M]] = Shard
         """Makes the shard of a partition; metrics have it count."""
+        self.loads = LoadTimes()
         self._machine = machine
 
     def lead(self, partition: Partition) -> Shard[M] | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -78,6 +78,10 @@ class DeadLetterQueue:
         self._settings = settings
         self.topics = DeadLetterTopics(node, membership)
         self._lanes: dict[LaneKey, Lane] = {}
+        self.written = 0
+        """The records whose dead letters were written, or found in the topic."""
+        self.given_up = 0
+        """The records that were archived without a dead letter, or with one for some of them."""
 
     def send(
         self,
@@ -138,7 +142,7 @@ class DeadLetterQueue:
         if not await self._search(lane, target):
             return
         if first.is_complete:
-            self._finish(lane, [first])
+            self._succeed(lane, [first])
             return
         await self._append(lane, target, self.topics.size_bytes_max(topic))
 
@@ -192,7 +196,7 @@ class DeadLetterQueue:
             for entry, last in batch.through:
                 entry.attempts = 0
                 entry.wrote_through(last)
-            self._finish(lane, [entry for entry in entries if entry.is_complete])
+            self._succeed(lane, [entry for entry in entries if entry.is_complete])
         elif error in RETRIED:
             for entry in entries:
                 entry.may_be_written = True
@@ -211,12 +215,17 @@ class DeadLetterQueue:
             await trio.sleep(PAUSES_S[max(entry.attempts for entry in pending) - 1])
 
     def _give_up(self, lane: Lane, entries: list[PendingLetters], reason: str) -> None:
+        self.given_up += _count(entries)
         for entry in entries:
             log.error(
                 "Cannot write %s: %s. The records are archived all the same.",
                 _description(entry),
                 reason.removesuffix("."),  # Those of Apache Kafka are sentences.
             )
+        self._finish(lane, entries)
+
+    def _succeed(self, lane: Lane, entries: list[PendingLetters]) -> None:
+        self.written += _count(entries)
         self._finish(lane, entries)
 
     @staticmethod
@@ -226,6 +235,11 @@ class DeadLetterQueue:
             lane.remove(entry)
         for entry in entries:
             entry.done()
+
+
+def _count(entries: Iterable[PendingLetters]) -> int:
+    """The number of records of some entries."""
+    return sum(each.letters.last - each.letters.first + 1 for each in entries)
 
 
 def _description(entry: PendingLetters) -> str:

@@ -60,7 +60,7 @@ class ShareManager:
         self.states = ShareStates(node, membership, coordinator)
         self.settings = ShareSettingsCache(node.settings, node.metadata)
         self.sessions = ShareSessions()
-        self._dead_letters = DeadLetterQueue(node, membership, self.settings)
+        self.dead_letters = DeadLetterQueue(node, membership, self.settings)
         self.new_led: Callable[..., LedPartition] = LedPartition
         """Makes a share partition; metrics have it count."""
         self._led: dict[ShareKey, LedPartition] = {}
@@ -134,7 +134,7 @@ class ShareManager:
             self._node.timers,
             self._node.now_ms(),
             lambda: self._forget(key, led),
-            self._dead_letters,
+            self.dead_letters,
             lambda: self._drop_unread(key.group_id),
         )
         self._led[key] = led

@@ -67,6 +67,7 @@ from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINC
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.primitives import Records
+    from kwire.storage.partitions.purgatory import ExpiredRequests
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -260,7 +261,7 @@ class _ProduceWork:
     def _wait(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
         """Hold `response` back until `wait` reports the records before `offset`."""
         if self.uncommitted is None:
-            self.uncommitted = _UncommittedResponses()
+            self.uncommitted = _UncommittedResponses(self._broker.hosted.expired)
         self.uncommitted.add(wait, offset, response)
 
     def _proof(self, partition: Partition) -> Verification | None:
@@ -413,9 +414,11 @@ class _UncommittedResponses:
     broker may become leader of the partition and have other records at the same offsets.
     """
 
-    __slots__ = ("_done", "_waiting")
+    __slots__ = ("_done", "_expired", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, expired: ExpiredRequests) -> None:
+        """Partitions that wait in vain count in `expired`."""
+        self._expired = expired
         self._waiting = 0
         self._done: trio.Event | None = None
 
@@ -435,10 +438,12 @@ class _UncommittedResponses:
 
     async def completed(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
         """Wait until no partition waits any longer, or for `timeout_ms`; return `response`."""
-        with trio.move_on_after(max(timeout_ms, 0) / 1000):
+        with trio.move_on_after(max(timeout_ms, 0) / 1000) as time:
             if self._waiting:  # a callback may have come during `add`
                 self._done = trio.Event()
                 await self._done.wait()
+        if time.cancelled_caught:
+            self._expired.produces += self._waiting
         return response
 
 

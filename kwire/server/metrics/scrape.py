@@ -11,12 +11,14 @@ from kwire.server.metrics.collecting import (
     cluster,
     groups,
     partitions,
+    peers,
     process,
     quotas,
     replication,
     requests,
     shares,
     transactions,
+    waits,
 )
 from kwire.server.metrics.counted import CoordinatorCounts
 from kwire.server.metrics.ends import EndOffsets
@@ -77,6 +79,8 @@ class Scraper:
         shares.collect(broker, self.ends, self._counts, samples)
         yield
         transactions.collect(broker, samples)
+        waits.collect(broker, samples)
+        peers.collect(broker, samples)
         quotas.collect(broker, samples)
         yield
         process.collect(broker, self._health.phase, samples)

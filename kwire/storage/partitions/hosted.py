@@ -17,6 +17,7 @@ from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.log.directory.log_dir import LogDir
 from kwire.storage.partitions.flushing import Flusher
 from kwire.storage.partitions.partition import Partition
+from kwire.storage.partitions.purgatory import ExpiredRequests
 
 PartitionKey: TypeAlias = tuple[str, int]
 """The topic's name and the partition number."""
@@ -36,6 +37,7 @@ class HostedPartitions:
     on_leadership_change   called when this broker begins to lead a partition, leads it in a new
                            epoch, or stops leading it; coordinators load and resign by it
     on_moved               called when a partition's log is in another log directory
+    expired                the requests for partitions that waited in vain
     make_partition         makes a partition, as the class Partition does; metrics replace it
     """
 
@@ -53,6 +55,7 @@ class HostedPartitions:
         self.absent: set[PartitionKey] = set()
         self.on_leadership_change: Callable[[Partition], None] = _ignore
         self.on_moved: Callable[[Partition], None] = _ignore
+        self.expired = ExpiredRequests()
         self.make_partition: Callable[..., Partition] = Partition
         self._flusher = flusher
         self._log_config = log_config

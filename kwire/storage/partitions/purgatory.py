@@ -10,6 +10,19 @@ import trio
 from kwire.storage.partitions.partition import FetchWaiter
 
 
+class ExpiredRequests:
+    """How many requests waited in vain: their time was up first.  Each partition of a Produce
+    counts, as in Apache Kafka."""
+
+    __slots__ = ("consumer_fetches", "follower_fetches", "produces", "share_fetches")
+
+    def __init__(self) -> None:
+        self.consumer_fetches = 0
+        self.follower_fetches = 0
+        self.produces = 0
+        self.share_fetches = 0
+
+
 class ParkedFetch:
     """A Fetch that waits for records in its partitions; a `FetchWaiter`.
 

@@ -13,6 +13,7 @@ import trio.lowlevel
 import trio.testing
 
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.peers.connection import PeerTraffic
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peer import Peer, PeerLimits
 from kwire.cluster.peers.peers import Peers, Role
@@ -85,6 +86,25 @@ async def test_call_uses_the_highest_version_that_both_brokers_support() -> None
         assert {request.client_id for request in server.requests} == {"broker-1-fetcher-0"}
         assert server.connections == 1
         peer.close()
+
+
+async def test_traffic_counts_connections_requests_and_bytes_also_of_closed_ones() -> None:
+    traffic = PeerTraffic()
+    async with scripted(alive, served=HEARTBEATS) as server:
+        peer = Peer(7, lambda: at(server.port), client_id="c", traffic=traffic)
+        for _ in range(2):
+            await peer.call(beat())
+            assert peer.is_connected
+            peer.close()
+            assert not peer.is_connected
+    assert (traffic.opened, traffic.failed) == (2, 0)
+    # Each connection asks for the versions twice: the scripted broker only knows ApiVersions 0.
+    assert traffic.requests == len(server.requests) + 2 * 2
+    assert traffic.bytes_out > 2 * 20
+    assert traffic.bytes_in > 2 * 20
+    with pytest.raises(PeerError):
+        await peer.call(beat())
+    assert (traffic.opened, traffic.failed) == (2, 1)
 
 
 async def test_replies_of_any_size_are_read_whole() -> None:

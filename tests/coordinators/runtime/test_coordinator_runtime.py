@@ -113,6 +113,7 @@ async def test_load_restores_groups_and_offsets(
         )
         await trio.testing.wait_all_tasks_blocked()
         assert "Loaded 15 records of the coordinator of __consumer_offsets-0." in caplog.text
+        assert node.broker.coordinators.groups.runtime.loads.count == 1
         assert committed(node) == [4, 4, 4]
         assert [g.group_id for g in node.call(ListGroupsRequest(), 5).groups] == ["G"]
 

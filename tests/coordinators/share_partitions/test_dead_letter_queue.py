@@ -138,6 +138,11 @@ class Queue:
         self.done_at_s = 0.0
         self.source = Source()
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The records with a dead letter, and those that were given up."""
+        return self._queue.written, self._queue.given_up
+
     def of(self, group_id: str) -> ShareDeliverySettings:
         return self.settings
 
@@ -231,6 +236,7 @@ async def test_resumed_dead_letters_that_are_all_there_are_not_written_again(
     await queue.rest()
     assert queue.topic.letters == [0, 1, 2, 3]
     assert queue.done[-1] == (1, 2)
+    assert queue.counts == (6, 0)
 
 
 async def test_compressed_dead_letters_are_found(autojump_clock: MockClock, queue: Queue) -> None:
@@ -293,6 +299,7 @@ async def test_dead_letters_are_given_up_after_the_last_attempt(
     await queue.rest()
     assert 15 <= queue.done_at_s - start_s < 16
     assert (queue.topic.letters, queue.done) == ([], [(0, 0), (1, 1)])
+    assert queue.counts == (0, 2)
 
 
 async def test_dead_letters_are_given_up_if_the_topic_cannot_be_read(

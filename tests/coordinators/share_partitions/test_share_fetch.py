@@ -23,6 +23,7 @@ from kwire.coordinators.share_partitions.led import Leadership, LedPartition
 from kwire.coordinators.share_partitions.limits import ShareDeliverySettings
 from kwire.coordinators.share_partitions.manager import Opening
 from kwire.requests.handlers.fetching.share_fetch import ShareFetch, _aborted, _cut
+from kwire.storage.partitions.purgatory import ExpiredRequests
 from tests.coordinators.share_partitions.simulation.logs import DataLog, DataPartition
 
 TOPIC_ID = b"t" * 16
@@ -43,6 +44,7 @@ class World:
             partition.follow(NODE, 1, 1)
         self.led: dict[int, LedPartition] = {}
         self.openings: dict[int, Opening] = {}
+        self.hosted = SimpleNamespace(expired=ExpiredRequests())
         self.metadata = SimpleNamespace(topic_name=lambda topic_id: "t")
         leaders = [SimpleNamespace(leader=7, leader_epoch=9)] * 2
         self.image = SimpleNamespace(topics={"t": SimpleNamespace(partitions=leaders)})
@@ -182,6 +184,7 @@ async def test_fetch_without_records_ends_after_its_wait(
     begun_s = trio.current_time()
     assert await world.fetch() == {}
     assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+    assert world.hosted.expired.share_fetches == 1
 
 
 async def test_fetch_waits_on_when_nothing_has_arrived(

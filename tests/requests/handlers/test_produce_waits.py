@@ -99,6 +99,7 @@ async def test_acks_all_reports_partitions_that_time_out(
     late = request(0, 2, timeout_ms=timeout_ms)
     assert await waited(lagging, late) == ([(0, TIMED_OUT), (2, NONE)], seconds)
     assert lagging.partition("t").log_end_offset == 2
+    assert lagging.broker.hosted.expired.produces == 1  # that of the partition
 
 
 async def test_acks_all_reports_a_partition_that_moved(

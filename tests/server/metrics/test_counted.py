@@ -127,6 +127,32 @@ async def test_acknowledged_records_are_counted_by_type(tmp_path: Path) -> None:
         }
 
 
+async def test_share_fetch_without_further_records_expires(tmp_path: Path) -> None:
+    async with reader_on(tmp_path, {}) as reader:
+        scraper = scraper_of(reader.broker)
+        expires = "kafka_server_delayedsharefetchmetrics_expires_total"
+        await reader.configure(share_auto_offset_reset="earliest")
+        await reader.join()
+        assert await reader.acquire()
+        assert scrape(scraper).of(expires) == 0
+        assert not await reader.acquire(max_wait_ms=10)
+        assert scrape(scraper).of(expires) == 1
+
+
+async def test_load_of_a_partition_is_counted_with_its_time(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    commit(node, "g", 0, 0)
+    runtime = node.broker.coordinators.groups.runtime
+    runtime.resign(0)
+    shard = runtime.lead(node.partition("__consumer_offsets"))
+    assert shard is not None
+    await shard.load()
+    found = scrape(scraper)
+    assert found.all_of("kwire_coordinator_loads_total") == {("group",): 1}
+    seconds = found.of("kwire_coordinator_load_seconds_total", "group")
+    assert 0 <= seconds == found.of("kwire_coordinator_load_longest_seconds", "group")
+
+
 @pytest.mark.parametrize("name", ["new_shard", "new_led"])
 def test_broker_without_metrics_has_the_plain_classes(node: Node, name: str) -> None:
     owner = node.broker.coordinators.groups.runtime if name == "new_shard" else node.broker.shares

@@ -91,6 +91,31 @@ async def test_follower_gives_the_lag_of_each_partition_that_it_fetches(tmp_path
         assert scrape(scrapers[1]).all_of(LAG) == {}
 
 
+async def test_connections_of_a_follower_to_its_leader_are_counted(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (made, scrapers):
+        made.create("t", (1, 2))
+        append(made, 1, "t", b"a" * 1000)
+        follower = made.members[2].partition("t")
+        await until(lambda: follower.high_watermark == 1)
+        found = scrape(scrapers[2])
+        work = "1", "fetcher"
+        assert found.of("kwire_peer_connections", *work) == 1
+        assert found.of("kwire_peer_connections_opened_total", *work) == 1
+        assert found.of("kwire_peer_connection_failures_total", *work) == 0
+        # ApiVersions, and a fetch with the record; there may be more of them.
+        assert found.of("kwire_peer_requests_total", *work) >= 2
+        assert found.of("kwire_peer_outgoing_bytes_total", *work) > 2 * 20
+        assert found.of("kwire_peer_incoming_bytes_total", *work) > 1000
+
+
+async def test_fetch_of_a_follower_without_records_expires_at_the_leader(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path, replica_fetch_wait_max_ms="10") as (made, scrapers):
+        made.create("t", (1, 2))
+        expires = "kafka_server_delayedfetchmetrics_expires_total"
+        await until(lambda: scrape(scrapers[1]).of(expires, "follower") > 0)
+        assert scrape(scrapers[1]).of(expires, "consumer") == 0
+
+
 async def test_lag_of_a_group_on_a_partition_of_another_broker_is_known_after_a_question(
     tmp_path: Path,
 ) -> None:

@@ -25,7 +25,7 @@ from kwire.codecs.messages.fetch import (
 )
 from kwire.log import ColdLookup, LogError, Region, aborted_in, end_offset_for_epoch
 from kwire.storage.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget, Key
-from kwire.storage.partitions.purgatory import ParkedFetch
+from kwire.storage.partitions.purgatory import ExpiredRequests, ParkedFetch
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
@@ -414,7 +414,7 @@ class Fetch:
         targets = self.plan.targets.values()
         partitions = [target.partition for target in targets if target.partition is not None]
         waiters = [self._waiters(partition) for partition in partitions]
-        with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(waiters) as parked:
+        with trio.move_on_after(max_wait_ms / 1000) as time, ParkedFetch(waiters) as parked:
             # Other tasks ran between `read` and here, while earlier responses were sent.  Records
             # that they appended woke nobody, so compare the watermarks and read again.
             before = self.watermarks
@@ -428,8 +428,13 @@ class Fetch:
                 if self.read():
                     return self.response()
         # The time is up, or a partition changed: send what there is, with its errors.
+        if time.cancelled_caught:
+            self._count_expired(self.broker.hosted.expired)
         self.read()
         return self.response()
+
+    def _count_expired(self, expired: ExpiredRequests) -> None:
+        expired.consumer_fetches += 1
 
     def _waiters(self, partition: Partition) -> set[FetchWaiter]:
         """The requests that wait for records of the same kind in `partition`."""

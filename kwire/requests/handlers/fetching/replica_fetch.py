@@ -28,6 +28,7 @@ from kwire.storage.partitions.fetch_sessions import Answers, FetchTarget
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.storage.partitions.partition import FetchWaiter, Partition
+    from kwire.storage.partitions.purgatory import ExpiredRequests
     from kwire.storage.partitions.replication_quota import ReplicationQuota
 
 PARTITION_BYTES: Final = 40
@@ -166,6 +167,9 @@ class ReplicaFetch(Fetch):
     def _end_of(self, data: PartitionData, target: FetchTarget) -> int:
         partition = target.partition
         return data.high_watermark if partition is None else partition.log.log_end_offset
+
+    def _count_expired(self, expired: ExpiredRequests) -> None:
+        expired.follower_fetches += 1
 
     def _waiters(self, partition: Partition) -> set[FetchWaiter]:
         return partition.replica_waiters

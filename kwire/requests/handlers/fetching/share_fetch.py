@@ -81,7 +81,7 @@ class ShareFetch:
         self._begin()
         if not self._led and not self._openings:
             return self.answers
-        with trio.move_on_after(self._request.max_wait_ms / 1000):
+        with trio.move_on_after(self._request.max_wait_ms / 1000) as time:
             while not self._is_answered():
                 if self._take_opened():
                     continue
@@ -91,6 +91,8 @@ class ShareFetch:
                     break
             else:
                 return self.answers
+        if time.cancelled_caught:
+            self._broker.hosted.expired.share_fetches += 1
         while self._take_opened():
             pass
         self._read()

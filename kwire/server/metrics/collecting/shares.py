@@ -36,15 +36,18 @@ def collect(broker: Broker, ends: EndOffsets, counts: CoordinatorCounts, samples
             kind.name.capitalize(),
         )
     shares = broker.shares_if_any
-    waiting = watched = sessions = places = 0
+    waiting = watched = sessions = places = written = given_up = 0
     if shares is not None:
         _in_flight(broker, shares, samples)
         waiters = [led.waiters for led in shares.led]
         waiting, watched = len(set().union(*waiters)), sum(map(len, waiters))
         sessions, places = len(shares.sessions), shares.sessions.partitions
+        written, given_up = shares.dead_letters.written, shares.dead_letters.given_up
     purgatory = "kafka_server_delayedoperationpurgatory_"
     samples.set(f"{purgatory}numdelayedoperations", waiting, "ShareFetch")
     samples.set(f"{purgatory}purgatorysize", watched, "ShareFetch")
+    samples.set("kwire_dead_letters_total", written)
+    samples.set("kwire_dead_letters_given_up_total", given_up)
     samples.set("kafka_server_sharesessioncache_sharesessionscount", sessions)
     samples.set("kafka_server_sharesessioncache_sharepartitionscount", places)
 

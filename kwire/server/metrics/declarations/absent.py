@@ -41,7 +41,7 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_server_metadataloader_*",
         "kafka_server_assignmentsmanager_*",
     ),
-    "Connections between brokers are not measured": (
+    "`kwire_peer_*` has the connections to other brokers": (
         "kafka_server_alter_partition_metrics_*",
         "kafka_server_directory_assignments_metrics_*",
         "kafka_server_forwarding_metrics_*",
@@ -59,6 +59,7 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "kafka_server_brokertopicmetrics_*sharefetchrequests_total",
         "kafka_server_brokertopicmetrics_*shareacknowledgementrequests_total",
     ),
+    "`kwire_coordinator_load_*` has the times of loads": ("kafka_server_*_partition_load_time_*",),
     "`kwire_transactions` has the transactions that wait for their markers": (
         "kafka_coordinator_transaction_transactionmarkerchannelmanager_*",
     ),
@@ -72,11 +73,9 @@ ABSENT: Final[dict[str, tuple[str, ...]]] = {
     "Not measured": (
         "kafka_network_socketserver_expiredconnectionskilledcount",
         "kafka_server_addpartitionstotxnmanager_*",
-        "kafka_server_*_partition_load_time_*",
         "kafka_server_brokertopicmetrics_invalid*",
         "kafka_server_brokertopicmetrics_reassignmentbytes*",
         "kafka_server_client_metrics_unknown_subscription_request_count",
-        "kafka_server_delayed*metrics_expires_total",
         "kafka_server_group_coordinator_metrics_streams_group_topology_description_*",
         "kafka_server_kafka_metrics_count_count",
         "kafka_server_request_exempt_request_time",

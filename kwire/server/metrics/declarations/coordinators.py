@@ -47,6 +47,21 @@ COORDINATORS: Final = (
     _groups("consumer-group-rebalance-count", "", "rebalances", "New epochs of consumer groups"),
     _groups("share-group-rebalance-count", "", "rebalances", "New epochs of share groups"),
     _groups("streams-group-rebalance-count", "", "rebalances", "New epochs of streams groups"),
+    counter(
+        "kwire_coordinator_loads_total",
+        "coordinator",
+        "partitions",
+        "Partitions that a coordinator replayed before it served them",
+    ),
+    counter(
+        "kwire_coordinator_load_seconds_total", "coordinator", "seconds", "Time of these replays"
+    ),
+    gauge(
+        "kwire_coordinator_load_longest_seconds",
+        "coordinator",
+        "seconds",
+        "Time of the longest of these replays",
+    ),
     _classic("NumOffsets", "offsets", "Committed offsets"),
     _classic("NumGroups", "groups", "Classic groups that this broker coordinates"),
     _classic("NumGroupsEmpty", "groups", "Classic groups without members"),
@@ -118,6 +133,15 @@ COORDINATORS: Final = (
         "records",
         "Records that members of share groups acknowledged, by the type",
         "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=* Count",
+    ),
+    counter(
+        "kwire_dead_letters_total", "", "records", "Records of share groups with a dead letter"
+    ),
+    counter(
+        "kwire_dead_letters_given_up_total",
+        "",
+        "records",
+        "Records that were archived although their dead letters could not be written",
     ),
     gauge(
         "kafka_server_share_coordinator_metrics_num_partitions",

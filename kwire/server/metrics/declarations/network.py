@@ -7,6 +7,7 @@ from typing import Final
 from kwire.server.metrics.metric import Metric, counter, gauge
 
 _QUOTA: Final = "resource user clientId"
+_PEER: Final = "broker work"
 _LISTENER: Final = "listener networkProcessor"
 
 
@@ -43,6 +44,18 @@ def _pool(name: str, text: str) -> Metric:
     return gauge(f"kafka_network_socketserver_{name.lower()}", "", "bytes", text, source)
 
 
+def _expired(request: str, labels: str, unit: str, text: str) -> Metric:
+    kind = f"Delayed{request}Metrics"
+    source = (
+        f"kafka.server:type={kind},name=ExpiresPerSec{',fetcherType=*' if labels else ''} Count"
+    )
+    return counter(f"kafka_server_{kind.lower()}_expires_total", labels, unit, text, source)
+
+
+def _peers(name: str, unit: str, text: str) -> Metric:
+    return counter(f"kwire_peer_{name}_total", _PEER, unit, text)
+
+
 NETWORK: Final = (
     gauge(
         "kafka_server_socket_server_metrics_connection_count",
@@ -69,6 +82,24 @@ NETWORK: Final = (
     ),
     _waiting("NumDelayedOperations", "Requests that wait: Produce, Fetch, ShareFetch and others"),
     _waiting("PurgatorySize", "The same, counted once for each partition that they wait for"),
+    _expired(
+        "Fetch", "fetcherType", "requests", "Fetches without enough records until `max.wait.ms`"
+    ),
+    _expired("ShareFetch", "", "requests", "The same for fetches of members of share groups"),
+    _expired(
+        "Produce", "", "partitions", "Partitions of Produce that replicas did not have in time"
+    ),
+    gauge(
+        "kwire_peer_connections",
+        _PEER,
+        "connections",
+        "Open connections to another broker, by the kind of work",
+    ),
+    _peers("connections_opened", "connections", "Connections to another broker that were opened"),
+    _peers("connection_failures", "attempts", "Attempts to connect to another broker that failed"),
+    _peers("requests", "requests", "Requests that were sent to another broker"),
+    _peers("outgoing_bytes", "bytes", "Bytes of these requests"),
+    _peers("incoming_bytes", "bytes", "Bytes of their responses"),
     _sessions("NumIncrementalFetchSessions", "sessions", "Fetch sessions (KIP-227)"),
     _sessions("NumIncrementalFetchPartitionsCached", "partitions", "Partitions in fetch sessions"),
     counter(

@@ -29,6 +29,7 @@ from kwire.requests.context import Context
 from kwire.settings import BrokerConfig
 from kwire.settings.live import LiveSettings
 from kwire.settings.resources import ConfigResourceType
+from kwire.storage.partitions.purgatory import ExpiredRequests
 from tests.cluster.replication.simulation.network import Network
 from tests.coordinators.share_partitions.simulation.dead_topic import NAME, DeadTopics
 from tests.coordinators.share_partitions.simulation.laws import SharingLaws
@@ -124,7 +125,7 @@ class WatchedManager(ShareManager):
         self.states = states = WatchedStates(node, membership, lambda: broker.share)
         states.laws = laws
         topics = DeadTopics(broker.dead_topic, broker.node_id)
-        self._dead_letters.topics = cast("Any", topics)
+        self.dead_letters.topics = cast("Any", topics)
 
     def _answered(
         self, key: ShareKey, leadership: Leadership, opening: Opening, answer: ShareStateAnswer
@@ -168,6 +169,7 @@ class SharingBroker:
     def __init__(self, broker_id: int, world: World) -> None:
         self.node_id = broker_id
         self.node = self.metadata = self.hosted = self.membership = self.coordinators = self
+        self.expired = ExpiredRequests()
         self._world = world
         self.dead_topic = world.dead_topic
         self.config = BrokerConfig({"node.id": str(broker_id), **SETTINGS})

@@ -279,7 +279,7 @@ class Events:
         if not calls:
             return
         call = calls[one % len(calls)]
-        lanes = self.world.brokers[call.source].shares._dead_letters._lanes
+        lanes = self.world.brokers[call.source].shares.dead_letters._lanes
         if all(entry.attempts < ATTEMPTS - 1 for lane in lanes.values() for entry in lane):
             self.world.dead_topic.lose(call, is_late=two % 2 == 0)
             self.world.seen["dead letters lost"] += 1
