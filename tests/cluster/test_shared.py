@@ -23,6 +23,7 @@ from kwire.cluster.metadata.image import (
     TopicImage,
 )
 from kwire.cluster.stores.contract import (
+    BrokerEnded,
     ControllerGone,
     Fenced,
     SessionLost,
@@ -85,7 +86,7 @@ async def test_member_gets_a_higher_epoch_and_leaves_with_its_connection(tmp_pat
 async def test_next_broker_is_elected_when_the_controller_disconnects(tmp_path: Path) -> None:
     async with holding(tmp_path) as holder:
         first, second = await holder.broker(1), await holder.broker(2)
-        sender, events = trio.open_memory_channel[StoreEvent](1)
+        sender, events = trio.open_memory_channel[StoreEvent](2)
         second.on_event = sender.send_nowait
         assert await first.campaign()
         assert not await second.campaign()
@@ -96,10 +97,30 @@ async def test_next_broker_is_elected_when_the_controller_disconnects(tmp_path: 
         epoch = (await second.load()).controller_epoch
         first.close()
         await image_where(second, lambda image: image.controller_id == NO_CONTROLLER)
-        assert await events.receive() == ControllerGone()
+        assert [await events.receive(), await events.receive()] == [
+            BrokerEnded(1),
+            ControllerGone(),
+        ]
         assert await second.campaign()
         image = await second.load()
         assert (image.controller_id, image.controller_epoch) == (2, epoch + 1)
+
+
+async def test_end_of_a_broker_is_reported_before_the_image_without_it(tmp_path: Path) -> None:
+    """So a member knows that an election comes, while the commits wait for the disk."""
+    async with holding(tmp_path) as holder:
+        first, second, unregistered = (
+            await holder.broker(1),
+            await holder.broker(2),
+            await holder.connect(),
+        )
+        images: list[tuple[StoreEvent, ClusterImage]] = []
+        second.on_event = lambda event: images.append((event, second.image))
+        unregistered.close()
+        first.close()
+        await second.shows(lambda image: set(image.brokers) == {2})
+        assert [event for event, _ in images] == [BrokerEnded(1)]
+        assert set(images[0][1].brokers) == {1, 2}
 
 
 async def test_commit_after_resigning_is_fenced(tmp_path: Path) -> None:

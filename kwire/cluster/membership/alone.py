@@ -56,6 +56,7 @@ class LoneMembership:
     forwarding: Forwarding | None = None
     is_controller = True
     has_metadata = True
+    ended_brokers: Collection[int] = ()
 
     def __init__(self, node: Node) -> None:
         """The logs of `node` are not opened yet."""

@@ -48,6 +48,13 @@ class ClusterMembership(Protocol):
         """The metadata from which this broker answers its clients."""
 
     @property
+    def ended_brokers(self) -> Collection[int]:
+        """Brokers that have just ended: the controller elects leaders for their partitions now.
+
+        Empty if nobody notices the end of a process before its session expires.
+        """
+
+    @property
     def is_controller(self) -> bool:
         """Whether this broker is the controller."""
 

@@ -55,6 +55,7 @@ class KraftMember:
     is_controller = False
     controller_requests = None
     has_metadata = True
+    ended_brokers: Collection[int] = ()
 
     def __init__(
         self,

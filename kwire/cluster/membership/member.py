@@ -25,6 +25,7 @@ from kwire.cluster.decisions.topic_creation import (
 )
 from kwire.cluster.membership.agreeing import Agreement
 from kwire.cluster.membership.controlling import Term
+from kwire.cluster.membership.ended import EndedBrokers
 from kwire.cluster.membership.leaving import ShutdownLimits, hand_over
 from kwire.cluster.membership.topic_requests import creation_request
 from kwire.cluster.membership.waiting import ImageWaiters
@@ -37,6 +38,7 @@ from kwire.cluster.replication.context import ReplicationContext
 from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.cluster.replication.manager import ReplicaManager
 from kwire.cluster.stores.contract import (
+    BrokerEnded,
     ControllerGone,
     NotController,
     SessionLost,
@@ -108,6 +110,7 @@ class ClusterMember:
         self._no_controller = trio.Event()
         self._session_lost = trio.Event()
         self._waiters = ImageWaiters(node, nursery)
+        self._ended = EndedBrokers()
         self.has_metadata = False
         """Whether the controller has sent the brokers, and topics if there were any at the
         start.  A new controller first sends the list of brokers alone."""
@@ -132,6 +135,10 @@ class ClusterMember:
     @property
     def image(self) -> ClusterImage:
         return self._node.image
+
+    @property
+    def ended_brokers(self) -> Collection[int]:
+        return self._ended.ids
 
     async def join(self) -> None:
         """Registers this broker in the cluster and starts its tasks.  Raises StoreError."""
@@ -184,12 +191,14 @@ class ClusterMember:
     def _handle_event(self, event: StoreEvent) -> None:
         """Handles an event of the metadata store.
 
-        A lost session ends this broker's term: another broker may be the controller already.  Other
-        events are for the controller only, and are ignored on other brokers.
+        A lost session ends this broker's term: another broker may be the controller already.  The
+        events of the last case are for the controller only.
         """
         match event:
             case ControllerGone():
                 self._no_controller.set()
+            case BrokerEnded(broker_id):
+                self._ended.note(broker_id)
             case SessionLost():
                 if self.term is not None:
                     self.term.end()

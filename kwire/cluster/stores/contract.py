@@ -94,6 +94,13 @@ class ControllerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerEnded:
+    """The process of this broker has ended; the image without the broker follows."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSuspended:
     """The store cannot be reached: this broker does not know if it is still a member."""
 
@@ -141,6 +148,7 @@ class LogDirsFailed:
 
 StoreEvent = (
     ControllerGone
+    | BrokerEnded
     | SessionSuspended
     | SessionResumed
     | SessionLost

@@ -10,6 +10,8 @@ Behaviour
   until the topic exists, and clients ask again; this broker waits for the topic and answers with
   the coordinator.  Share groups of Apache Kafka's brokers ask any broker to create
   `__share_group_state`.
+- While new leaders are elected for a broker whose process has just ended, the answer waits for
+  them (kwire.cluster.membership.ended).
 - COORDINATOR_NOT_AVAILABLE if the topic does not exist, or the partition's leader has no endpoint
   on the client's listener.  INVALID_REQUEST for an unknown type of key.
 
@@ -24,6 +26,7 @@ from typing import Final, NamedTuple
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import create_internal_topic
+from kwire.cluster.membership.ended import is_election_pending, wait_for_election
 from kwire.cluster.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -86,6 +89,8 @@ def handle(
     is_valid = any(_is_valid(kind, key, version) for key in keys)
     if is_valid and TOPICS[kind] not in broker.image.topics:
         return _create_and_find(broker, request, version, context.listener)
+    if is_valid and is_election_pending(broker.membership, [TOPICS[kind]]):
+        return _find_after_election(broker, request, version, context.listener)
     return _find(broker, request, version, context.listener)
 
 
@@ -94,6 +99,14 @@ async def _create_and_find(
 ) -> FindCoordinatorResponse:
     """Create the internal topic of the type of key, then return the coordinators."""
     await create_internal_topic(broker.membership, TOPICS[request.key_type])
+    return _find(broker, request, version, listener)
+
+
+async def _find_after_election(
+    broker: Broker, request: FindCoordinatorRequest, version: int, listener: str
+) -> FindCoordinatorResponse:
+    """Return the coordinators once their partitions have new leaders."""
+    await wait_for_election(broker.membership, [TOPICS[request.key_type]])
     return _find(broker, request, version, listener)
 
 

@@ -9,6 +9,8 @@ Behaviour
   them in the order of a hash table.
 - Existing topics come first, in the order of the request and once each, then the unknown ones.
 - A cluster member that has not received the cluster's brokers and topics yet waits for them.
+- While new leaders are elected for a broker whose process has just ended, a response about its
+  partitions waits for them (kwire.cluster.membership.ended).
 - Topics that do not exist are created if the client allows it and `auto.create.topics.enable` is
   set.  This response still has UNKNOWN_TOPIC_OR_PARTITION, as in Apache Kafka 4 (earlier versions
   had LEADER_NOT_AVAILABLE), and clients ask again.  A connection that joins groups gets the same
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.cluster.membership.ended import is_election_pending, wait_for_election
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.cluster.metadata.views import MetadataView
@@ -54,6 +57,7 @@ from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERA
 
 if TYPE_CHECKING:
     from kwire.cluster.membership.contract import ClusterMembership
+    from kwire.cluster.metadata.image import ClusterImage
 
 log = logging.getLogger("kwire.metadata")
 
@@ -91,9 +95,12 @@ ROUTE = Route(ApiKey.METADATA, 0, 13, Right(AclOperation.DESCRIBE, ResourceType.
 def handle(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Return the metadata; a member without an image waits for the controller's first one."""
-    if not broker.membership.has_metadata:
-        return _answer_with_first_image(broker, broker.membership, request, context)
+    """Return the metadata; wait for the controller's first image, and for elections."""
+    member = broker.membership
+    if not member.has_metadata:
+        return _answer_with_first_image(broker, member, request, context)
+    if member.ended_brokers and is_election_pending(member, names := _named(broker.image, request)):
+        return _answer_after_election(broker, names, request, context)
     return _answer(broker, request, context)
 
 
@@ -107,6 +114,22 @@ async def _answer_with_first_image(
     await member.wait_for_metadata(FIRST_IMAGE_MS)
     answer = _answer(broker, request, context)
     return answer if isinstance(answer, MetadataResponse) else await answer
+
+
+async def _answer_after_election(
+    broker: Broker, names: Collection[str], request: MetadataRequest, context: Context
+) -> MetadataResponse:
+    """The response once the topics of these names have new leaders."""
+    await wait_for_election(broker.membership, names)
+    answer = _answer(broker, request, context)
+    return answer if isinstance(answer, MetadataResponse) else await answer
+
+
+def _named(image: ClusterImage, request: MetadataRequest) -> Collection[str]:
+    """The names of the requested topics; no name or id requests all topics."""
+    if not request.topics:
+        return image.topics.keys()
+    return [topic.name or image.names_by_id.get(topic.topic_id) or "" for topic in request.topics]
 
 
 def _answer(

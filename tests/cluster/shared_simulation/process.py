@@ -14,6 +14,7 @@ from kwire.cluster.metadata.changes import Change, Conflict, Decision
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage, Endpoint
 from kwire.cluster.stores.contract import (
+    BrokerEnded,
     ControllerGone,
     Fenced,
     LogDirsFailed,
@@ -164,6 +165,8 @@ class Process:
             return
         assert self.is_open, f"{self} has ended and is told more"
         match event:
+            case BrokerEnded(broker_id):
+                assert broker_id != self.id or not self.is_registered, f"{self} has not ended"
             case ControllerGone():
                 self.controllers_gone += 1
                 assert self.controllers_gone <= self.controllers_seen_gone + 1, "told too early"

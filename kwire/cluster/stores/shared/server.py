@@ -112,6 +112,9 @@ class StoreServer:
         try:
             await member.run()
         finally:
+            if member.broker_id is not None:
+                # Before the commits below, which wait for the disk.
+                self.send_to_all({"event": "broker_ended", "broker": member.broker_id})
             # The broker leaves the metadata even if the server is stopping.
             with trio.CancelScope(shield=True):
                 await self._unregister(member)

@@ -15,6 +15,7 @@ from kwire.cluster.metadata.delta import delta_of
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
 from kwire.cluster.metadata.quorum import MetadataQuorum, ReplicaProgress
 from kwire.cluster.stores.contract import (
+    BrokerEnded,
     ControllerGone,
     Fenced,
     LogDirsFailed,
@@ -223,6 +224,8 @@ class SharedStore:
         """
         if message.get("event") == "controller_gone":
             self._report(ControllerGone())
+        elif message.get("event") == "broker_ended":
+            self._report(BrokerEnded(message["broker"]))
         elif message.get("event") == "log_dir_failed":
             self._report(LogDirsFailed((message["broker"],)))
         elif message.get("event") == "report":
