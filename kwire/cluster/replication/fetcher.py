@@ -22,6 +22,7 @@ from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peers import Role
 from kwire.cluster.replication import leader_questions
 from kwire.cluster.replication.fetch_session import FetchSessionClient, Key
+from kwire.cluster.replication.followed import FollowedPartition
 from kwire.cluster.replication.following import (
     FetchStep,
     FullTruncation,
@@ -41,8 +42,6 @@ from kwire.codecs.messages.fetch import ReplicaState as FetchReplicaState
 from kwire.log import (
     LogError,
     append_as_follower,
-    end_offset_for_epoch,
-    epoch_for,
     truncate_fully,
     truncate_to,
 )
@@ -60,62 +59,6 @@ REPLICA_STATE_SINCE: Final = 15
 """First version of Fetch that carries the broker epoch of the follower (KIP-903)."""
 BYTES_AT_ONCE: Final = 1024 * 1024
 """Bytes appended before other tasks get a turn; appending them takes half a millisecond."""
-
-
-class FollowedPartition:
-    """A partition that a fetcher copies from its leader, in one leader epoch."""
-
-    __slots__ = (
-        "delayed_until",
-        "is_behind",
-        "key",
-        "lag",
-        "last_request",
-        "leader_epoch",
-        "partition",
-        "step",
-    )
-
-    def __init__(self, partition: Partition) -> None:
-        """Records the partition's present leader epoch."""
-        self.partition = partition
-        self.key: Key = (partition.topic, partition.topic_id, partition.index)
-        self.leader_epoch = partition.leader_epoch
-        self.step: FetchStep | None = None
-        """What to do in the next round; None until the first round decides it."""
-        self.delayed_until = 0.0
-        """Time on trio's clock, in seconds, before which this partition is not fetched."""
-        self.last_request: FetchPartition | None = None
-        """What the last Fetch asked for this partition; None if the next one asks otherwise."""
-        self.is_behind: bool | None = None
-        """Whether the log ended before the high watermark at the last append; None before it."""
-        self.lag = 0
-        """The records up to the leader's high watermark that are missing here, at the last
-        response."""
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.partition.log.log_end_offset
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.partition.log.log_start_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """The last leader epoch in the epoch cache; -1 if the cache is empty.
-
-        An epoch that began without a record counts too: the leader must know it, or the log is
-        truncated.
-        """
-        epoch = epoch_for(self.partition.log, self.partition.log.log_end_offset)
-        return -1 if epoch is None else epoch
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        return end_offset_for_epoch(self.partition.log, epoch)
-
-    def __repr__(self) -> str:
-        return f"{self.partition.topic}-{self.partition.index}"
 
 
 class ReplicaFetcher:
@@ -220,10 +163,12 @@ class ReplicaFetcher:
         for followed in ready:
             self._delay(followed)
 
-    def _delay(self, followed: FollowedPartition) -> None:
-        followed.delayed_until = (
-            trio.current_time() + self._host.config.replica_fetch_backoff_ms / 1000
-        )
+    def _delay(self, followed: FollowedPartition, *, is_brief: bool = False) -> None:
+        """Fetch the partition after `replica.fetch.backoff.ms`, or sooner if `is_brief`."""
+        pause_ms = self._host.config.replica_fetch_backoff_ms
+        if is_brief:
+            pause_ms = followed.pause_after_refusal_ms(pause_ms)
+        followed.delayed_until = trio.current_time() + pause_ms / 1000
 
     async def _round(self, ready: list[FollowedPartition]) -> None:
         """Prepares and fetches the partitions of `ready`, and appends their records.
@@ -490,7 +435,7 @@ class ReplicaFetcher:
         else:
             level = logging.DEBUG if error in _TRANSIENT_ERRORS else logging.WARNING
             log.log(level, "Broker %d refuses Fetch of %r: %s.", self.leader, followed, error.name)
-            self._delay(followed)
+            self._delay(followed, is_brief=error in _TRANSIENT_ERRORS)
 
     # -- truncating the log
 

@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kwire.cluster.replication import fetcher
+from kwire.cluster.replication.followed import FIRST_PAUSE_MS
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from kwire.codecs.messages.list_offsets import (
@@ -193,7 +194,7 @@ async def test_delayed_partitions_are_fetched_each_at_its_own_time(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     """Meanwhile the others are fetched."""
-    refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    refused = ErrorCode.KAFKA_STORAGE_ERROR
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 1)
         call, _ = await fetch(stage)
@@ -374,6 +375,23 @@ async def test_refused_partition_warns_unless_the_leader_is_only_late(
     assert refusal.levelname == level
 
 
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH]
+)
+async def test_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(
+    tmp_path: Path, autojump_clock: MockClock, error: ErrorCode
+) -> None:
+    """Producers with acks=all wait for this follower; the pause doubles up to the setting."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        pauses_s = []
+        for _ in range(9):
+            call, _ = await fetch(stage)
+            await stage.answer(call, fetched(data(0, error_code=error)))
+            pauses_s.append(await stage.pause_s())
+        assert pauses_s == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, BACKOFF_S, BACKOFF_S]
+
+
 @pytest.mark.parametrize(("end_offset", "warns"), [(1, True), (2, False)])
 async def test_truncation_below_the_high_watermark_warns(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, end_offset: int, warns: bool
@@ -397,12 +415,18 @@ def refused_epoch_end(error: ErrorCode) -> OffsetForLeaderEpochResponse:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [refused_epoch_end(ErrorCode.NOT_LEADER_OR_FOLLOWER), OffsetForLeaderEpochResponse()],
+    ("answer", "pause_s"),
+    [
+        (refused_epoch_end(ErrorCode.NOT_LEADER_OR_FOLLOWER), FIRST_PAUSE_MS / 1000),
+        (OffsetForLeaderEpochResponse(), BACKOFF_S),
+    ],
     ids=["refused", "left out"],
 )
 async def test_epoch_question_is_asked_again_after_a_pause(
-    tmp_path: Path, autojump_clock: MockClock, answer: OffsetForLeaderEpochResponse
+    tmp_path: Path,
+    autojump_clock: MockClock,
+    answer: OffsetForLeaderEpochResponse,
+    pause_s: float,
 ) -> None:
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
         await filled(stage, 2)
@@ -411,7 +435,7 @@ async def test_epoch_question_is_asked_again_after_a_pause(
         stage.send_stop_replica(1, 1, delete=False)
         await stage.answer(call, fetched())
         await stage.answer(await stage.next_request(OffsetForLeaderEpochRequest), answer)
-        assert await stage.pause_s() == BACKOFF_S
+        assert await stage.pause_s() == pause_s
         call = await stage.next_request(OffsetForLeaderEpochRequest)
         await stage.answer(call, epoch_ends({0: (1, 1)}))
         assert requested_partitions(await stage.next_request(FetchRequest))[0].fetch_offset == 1
