@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -247,18 +247,19 @@ async def serve(
             if declare is not None:
                 with server.own_client(background) as client:
                     await declare(client)
-            async with trio.open_nursery() as nursery:
-                for endpoint, listening in zip(config.listeners, bound, strict=True):
-                    nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
-                metrics.serving()
-                task_status.started(broker)
-                nursery.start_soon(_stop_when_storage_is_lost, broker, stop)
-                await stop.wait()
-                metrics.stopping()
-                await broker.membership.leave()
-                sockets.close()
-                await server.drain()
-                nursery.cancel_scope.cancel()
+            with closing(server):  # also if a task fails
+                async with trio.open_nursery() as nursery:
+                    for endpoint, listening in zip(config.listeners, bound, strict=True):
+                        nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
+                    metrics.serving()
+                    task_status.started(broker)
+                    nursery.start_soon(_stop_when_storage_is_lost, broker, stop)
+                    await stop.wait()
+                    metrics.stopping()
+                    await broker.membership.leave()
+                    sockets.close()
+                    await server.drain()
+                    nursery.cancel_scope.cancel()
             background.cancel_scope.cancel()
     check_not_lost(broker)
 

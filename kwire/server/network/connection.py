@@ -9,6 +9,8 @@ broker.  Its rules:
   `readable`, a plain function, once for each read, so a client that sends without pause cannot keep
   other clients from being served.  The connection's own task runs (`_go_on`) when a reply takes
   time, when the kernel takes no more bytes, or when a large request needs memory.
+- An idle connection has neither a task nor a buffer: most connections are idle.  The task starts
+  when something has to wait, and ends when the reaper finds the connection idle (`shrink_if_idle`).
 - A handler that has to wait returns an awaitable.  The connection sends the earlier replies first,
   and reads nothing until the awaitable is done, as Apache Kafka mutes a channel.
 - An invalid frame closes this connection only; the log names the client.
@@ -19,18 +21,18 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable
-from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.primitives import DecodeError, Frame, Message
-from kwire.requests.context import CloseConnection, Context, InvalidFrame, InvalidSize
+from kwire.requests.context import CloseConnection, Context, InvalidFrame
 from kwire.requests.routes import Binding, Handled, UnservedRequest, bind, handle_guarded
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
 from kwire.server.network.header import FLEXIBLE_HEADER, skip_tagged_fields
+from kwire.server.network.memory import FRAME_SIZE, NO_BUFFER, ReceivedBytes
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.readiness import fire_due_before
 from kwire.server.network.replies import encode_reply, failed, unsupported_api_versions
@@ -45,18 +47,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.network.connection")
 
-FRAME_SIZE = struct.Struct(">i")
-"""The size in front of a frame, which does not count itself."""
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
 _HEADER_SIZE_BYTES = _HEADER.size
 API_KEY_AT = 1
 """The low byte of the API key in a frame; the high byte is 0 for all keys of Kafka."""
-
-BUFFER_SIZE_BYTES = 256 * 1024
-"""The read buffer of a connection without a larger request.  The five batches of 16 kB that a
-producer has in flight arrive in one read.  The buffer is a memory mapping, not a bytearray: Python
-fills a bytearray with zeros, while pages of a mapping take memory only once something is read into
-them."""
 
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """The most bytes of replies that are held for one write.  A client that asks for all metadata a
@@ -69,7 +63,7 @@ LogIn = Callable[["Connection"], Awaitable[bool]]
 Outcome = Frame | Awaitable[Frame | None] | None
 
 
-class Connection:
+class Connection(ReceivedBytes):
     """Serves one accepted socket until either side closes it.
 
     activity   grows with each read and each write.  The listener's reaper compares it over time,
@@ -77,29 +71,24 @@ class Connection:
     context    the circumstances of the request that is being handled
     gate       what every request has to pass (quotas, a login that expires); None: nothing
     waiting    whether a handler is working on a request; the connection is not idle then
-    scope      the reaper and the listener cancel it to close the connection
     """
 
     __slots__ = (
         "_broker",
-        "_buffer",
         "_client_id_bytes",
-        "_end",
         "_ended",
         "_log_in",
-        "_memory",
+        "_nursery",
+        "_on_end",
         "_outbox",
         "_pending",
         "_ready",
+        "_scope",
         "_shortcuts",
-        "_start",
         "_transport",
-        "_view",
         "activity",
         "context",
-        "frame_size_bytes_max",
         "gate",
-        "scope",
         "waiting",
     )
 
@@ -113,16 +102,11 @@ class Connection:
         log_in: LogIn | None = None,
     ) -> None:
         """`log_in` runs before the first request.  It returns False if the client went away."""
+        super().__init__(memory, broker.config.socket_request_max_bytes)
         self._broker = broker
         self._log_in = log_in
         self._transport = transport
-        self._memory = memory
         self._ready = ready
-        self.frame_size_bytes_max: int = broker.config.socket_request_max_bytes
-        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
-        self._view = memoryview(self._buffer)
-        self._start = 0  # first byte not yet handled
-        self._end = 0  # first byte not yet filled
         self._client_id_bytes: bytes | None = None
         self._shortcuts: dict[int, Shortcut] = {}
         self.gate = broker.gate
@@ -130,25 +114,53 @@ class Connection:
         self._outbox = Outbox(transport)
         self._pending: Awaitable[Frame | None] | None = None
         self._ended = False
+        self._scope: trio.CancelScope | None = None  # that of the task; None without one
         self.activity = 0
         self.waiting = False
-        self.scope = trio.CancelScope()
 
     @property
     def sending(self) -> bool:
         """Whether the kernel has not yet taken all bytes of the replies."""
         return bool(self._outbox)
 
-    async def run(self) -> None:
-        """Serve until the client closes or breaks the protocol, or `scope` is cancelled."""
-        context = self.context
+    # -- from the first byte to the last
+
+    def begin(self, nursery: trio.Nursery, on_end: Callable[[Connection], None]) -> None:
+        """Serve until the client closes or breaks the protocol, or `close` is called.
+
+        The tasks that this needs run in `nursery`; `on_end` is called at the end.
+        """
+        self._nursery, self._on_end = nursery, on_end
+        if self._log_in is None:
+            self._ready.watch(self._transport.fileno(), self)
+        else:
+            self.resume(None)
+
+    def close(self) -> None:
+        """End the connection, at once if it has no task."""
+        if self._scope is not None:
+            self._scope.cancel()
+        elif self._ready.forget(self._transport.fileno()):
+            self._release()
+
+    def resume(self, failure: Exception | None) -> None:
+        """Go on in a task where the steps that never wait have stopped, or failed."""
+        if self._ended and failure is None:
+            self._release()
+            return
+        self._scope = trio.CancelScope()
+        self._nursery.start_soon(self._run, self._scope, failure, name=self.context.connection_id)
+
+    async def _run(self, scope: trio.CancelScope, failure: Exception | None) -> None:
+        """The connection's own task: it serves to the end, or until the connection is idle."""
+        context, idle = self.context, False
         try:
-            with self.scope:
+            with scope:
                 if self._log_in is not None:
                     if not await self._log_in(self):
                         return
-                    await self._go_on()  # requests may have arrived together with the login
-                await self._serve()
+                    self._log_in = None
+                idle = await self._serve(failure)
         except (CloseConnection, DecodeError) as error:
             log.warning(
                 "closing %s (client id %.100r): %s",
@@ -161,25 +173,47 @@ class Connection:
         except Exception:
             log.exception("unhandled error on %s", context.connection_id)
         finally:
-            self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
-            self._transport.close()
+            if not idle:
+                self._release()
 
-    async def _serve(self) -> None:
-        """Handle requests until the connection ends.
+    def _release(self) -> None:
+        """Free what the connection holds; it has ended."""
+        self._scope = None
+        self._shrink()
+        self._transport.close()
+        self._on_end(self)
+
+    async def _serve(self, failure: Exception | None) -> bool:
+        """Handle requests until the connection ends; return True if it is idle instead.
 
         The readiness task handles what it can at once; `_go_on` does the rest, which has to wait.
-        Raises CloseConnection and DecodeError, after the replies that are due are sent.
+        Raises `failure`, CloseConnection and DecodeError, after the replies that are due are sent.
         """
         descriptor = self._transport.fileno()
         try:
-            while True:
-                await self._ready.serve(descriptor, self)
-                if self._ended:
-                    return
+            if failure is not None:
+                raise failure
+            while not self._ended:
                 await self._go_on()
+                if not await self._ready.serve(descriptor, self):
+                    return True
+            return False
         except (CloseConnection, DecodeError):
             await self._flush()  # the requests before the invalid frame get their replies
             raise
+
+    def shrink_if_idle(self) -> bool:
+        """Return the memory of earlier requests, and end the task of an idle connection.
+
+        False if a request or a reply is under way.
+        """
+        if self._end or self.sending:
+            return False
+        self._shrink()
+        self._outbox.shrink()
+        if self._scope is not None and self._ready.dismiss(self._transport.fileno()):
+            self._scope = None
+        return True
 
     # -- steps that never wait
 
@@ -194,8 +228,11 @@ class Connection:
             received = self._transport.recv_into(self._view[end:] if end else self._view)
         except BlockingIOError:
             return True
-        if not received:  # the client has closed its side
-            self._ended = True
+        if not received:
+            if self._view is NO_BUFFER:
+                self._take_buffer()
+                return self.readable(hold=hold)
+            self._ended = True  # the client has closed its side
             return False
         self.activity += 1
         self._end = end + received
@@ -326,6 +363,8 @@ class Connection:
 
     async def _read(self) -> int:
         """Read from the socket into the buffer; return the number of bytes, 0 at its end."""
+        if self._view is NO_BUFFER:
+            self._take_buffer()
         while True:
             try:
                 received = self._transport.recv_into(self._view[self._end :])
@@ -350,85 +389,6 @@ class Connection:
     def now_ms(self) -> int:
         """The wall clock, in ms since the epoch."""
         return self._broker.now_ms()
-
-    # -- frames
-
-    def _next_frame(self) -> memoryview | None:
-        """Return the next complete request, without its size; None when more bytes are needed.
-
-        Raises InvalidSize as soon as the size is known, before any memory is taken for the request.
-        """
-        start = self._start
-        available = self._end - start
-        if available < 4:
-            return None
-        size: int = FRAME_SIZE.unpack_from(self._buffer, start)[0]
-        if not 0 <= size <= self.frame_size_bytes_max:
-            raise InvalidSize(
-                f"request of {size} bytes; at most {self.frame_size_bytes_max} are allowed"
-            )
-        if available < size + 4:
-            return None
-        start += 4
-        self._start = end = start + size
-        return self._view[start:end]
-
-    def _make_room(self) -> bool:
-        """Keep the incomplete frame, with room behind it for its missing bytes.
-
-        Returns False when that takes a larger buffer: `_grow` waits for the memory.
-        """
-        start, have = self._start, self._end - self._start
-        if not have:
-            self._start = self._end = 0
-            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
-                self._shrink()  # other connections may wait for this memory
-            return True
-        size_bytes = self._frame_size_bytes()
-        capacity = len(self._buffer)
-        if start + size_bytes <= capacity and self._end < capacity:
-            return True  # the whole frame fits where it is: nothing is copied
-        if size_bytes > capacity and have * 2 > capacity:
-            return False
-        if start:
-            self._view[:have] = self._view[start : self._end]
-            self._start, self._end = 0, have
-        return True
-
-    def _frame_size_bytes(self) -> int:
-        """Bytes of the incomplete frame with its size field; 4 while the size is incomplete."""
-        if self._end - self._start < 4:
-            return 4
-        size: int = FRAME_SIZE.unpack_from(self._buffer, self._start)[0]
-        return size + 4
-
-    async def _grow(self) -> None:
-        """Double the buffer, once the memory pool has room.
-
-        The buffer grows with the bytes that arrived and not with the announced size: a client that
-        announces 100 MB and sends ten bytes takes no memory.
-        """
-        have, capacity = self._end - self._start, len(self._buffer)
-        grown = min(capacity * 2, self.frame_size_bytes_max + 4)
-        await self._memory.acquire(grown - capacity)
-        buffer = mmap(-1, grown)
-        view = memoryview(buffer)
-        view[:have] = self._view[self._start : self._end]
-        self._buffer, self._view = buffer, view
-        self._start, self._end = 0, have
-
-    def shrink_if_idle(self) -> bool:
-        """Return the memory of earlier requests.  False if a request or a reply is under way."""
-        if self._end or self.sending:
-            return False
-        self._shrink()
-        self._outbox.shrink()
-        return True
-
-    def _shrink(self) -> None:
-        self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
-        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
-        self._view = memoryview(self._buffer)
 
     # -- requests
 

@@ -213,7 +213,7 @@ class ConnectionServer:
             _add_quota_gate(connection, quotas)
         self._connections.add(connection)
         limits.add(listener, host)
-        nursery.start_soon(self._run, connection, name=context.connection_id)
+        connection.begin(nursery, self._ended)
 
     def _refused(self, listener: str) -> None:
         """Does nothing; called for each connection that a limit refuses."""
@@ -227,7 +227,7 @@ class ConnectionServer:
         context = own_context(self._broker.config)
         transport = PlainTransport(served)
         connection = OwnConnection(self._broker, transport, context, self._memory, self._ready)
-        nursery.start_soon(connection.run, name=context.connection_id)
+        connection.begin(nursery, _nothing_else)
         return client
 
     def _connect(self, client: socket.socket, context: Context) -> Connection:
@@ -277,21 +277,15 @@ class ConnectionServer:
         for connection in self._connections:
             _add_quota_gate(connection, quotas)
 
-    async def _run(self, connection: Connection) -> None:
-        """Serve the connection to its end, then free what it holds.
-
-        Listeners that were at their limit go on to accept.
-        """
-        try:
-            await connection.run()
-        finally:
-            self._connections.discard(connection)
-            context = connection.context
-            self._limits.remove(context.listener, context.client_host)
-            self._broker.disconnected(context.connection_id)
-            if context.on_end is not None:
-                context.on_end()
-            self._full.unpark_all()
+    def _ended(self, connection: Connection) -> None:
+        """Forget a connection; listeners that were at their limit go on to accept."""
+        self._connections.discard(connection)
+        context = connection.context
+        self._limits.remove(context.listener, context.client_host)
+        self._broker.disconnected(context.connection_id)
+        if context.on_end is not None:
+            context.on_end()
+        self._full.unpark_all()
 
     def _has_room(self, listener: str, waiting: int = 0) -> bool:
         self._limits.follow(self._broker.config)
@@ -337,7 +331,7 @@ class ConnectionServer:
                     last.shrunk = last.shrunk or connection.shrink_if_idle()
                     if idle_s >= 0 and now - last.since > idle_s and not connection.waiting:
                         log.info("closing %s: idle", connection.context.connection_id)
-                        connection.scope.cancel()
+                        connection.close()
                 current[connection] = last
             seen = current
             if excess := self._limits.excess():
@@ -352,7 +346,7 @@ class ConnectionServer:
         for connection in ordered:
             if count and self._limits.may_be_closed(connection.context.listener):
                 log.info("closing %s: above max.connections", connection.context.connection_id)
-                connection.scope.cancel()
+                connection.close()
                 count -= 1
 
     async def drain(self) -> None:
@@ -363,14 +357,19 @@ class ConnectionServer:
         with trio.move_on_after(DRAIN_TIMEOUT_S):
             while True:
                 busy = False
-                for connection in self._connections:
+                for connection in list(self._connections):
                     if connection.sending:
                         busy = True
                     else:
-                        connection.scope.cancel()
+                        connection.close()
                 if not busy:
                     return
                 await trio.sleep(0.01)
+
+    def close(self) -> None:
+        """Close every connection; those with a task end in it."""
+        for connection in list(self._connections):
+            connection.close()
 
 
 def _tls_listeners(broker: Broker) -> TlsListeners | None:
@@ -388,6 +387,10 @@ async def _close_later(client: socket.socket, throttle_ms: int) -> None:
     only connect again sooner."""
     with client:
         await trio.sleep(throttle_ms / 1000)
+
+
+def _nothing_else(_: Connection) -> None:
+    """What the end of the broker's own connection entails."""
 
 
 def _add_quota_gate(connection: Connection, quotas: ClientQuotas) -> None:

@@ -34,12 +34,12 @@ from kwire.server.metrics.shortcuts import MEASURED_SHORTCUTS, MeasuredShortcut
 from kwire.server.metrics.slowest import SlowRequest
 from kwire.server.network.connection import (
     API_KEY_AT,
-    FRAME_SIZE,
     FRAME_SIZE_BYTES_MIN,
     Connection,
     LogIn,
     Outcome,
 )
+from kwire.server.network.memory import FRAME_SIZE
 from kwire.server.network.replies import encode_reply, failed
 from kwire.server.network.tls_connection import TlsConnection
 

@@ -57,11 +57,9 @@ class MeasuredConnectionServer(ConnectionServer):
     def _refused(self, listener: str) -> None:
         self._meters.listener(listener).refused += 1
 
-    async def _run(self, connection: Connection) -> None:
-        try:
-            await super()._run(connection)
-        finally:
-            assert isinstance(connection, MeasuredPeer)
-            connection.fold()
-            self._meters.connections.discard(connection)
-            self._meters.listener(connection.context.listener).closed += 1
+    def _ended(self, connection: Connection) -> None:
+        super()._ended(connection)
+        assert isinstance(connection, MeasuredPeer)
+        connection.fold()
+        self._meters.connections.discard(connection)
+        self._meters.listener(connection.context.listener).closed += 1

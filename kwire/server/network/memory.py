@@ -1,10 +1,29 @@
-"""The limit on the memory of requests that are being received: `queued.max.request.bytes`."""
+"""The memory of requests that are being received: each connection's buffer, and their common limit.
+
+A buffer grows with the bytes that arrive; an idle connection has none.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections import deque
+from mmap import mmap
 
 import trio
+
+from kwire.requests.context import InvalidSize
+
+FRAME_SIZE = struct.Struct(">i")
+"""The size in front of a frame, which does not count itself."""
+
+BUFFER_SIZE_BYTES = 256 * 1024
+"""The read buffer of a connection without a larger request.  The five batches of 16 kB that a
+producer has in flight arrive in one read.  The buffer is a memory mapping, not a bytearray: Python
+fills a bytearray with zeros, while pages of a mapping take memory only once something is read into
+them."""
+
+NO_BUFFER = memoryview(bytearray())
+"""The buffer of idle connections.  A read into it gives 0 bytes, without a system call."""
 
 
 class MemoryPool:
@@ -64,3 +83,95 @@ class MemoryPool:
             waiting_bytes, event = self._waiting.popleft()
             self.used_bytes += waiting_bytes
             event.set()
+
+
+class ReceivedBytes:
+    """The base of a connection: its buffer, from which it cuts the frames.
+
+    frame_size_bytes_max   the largest request
+    """
+
+    __slots__ = ("_buffer", "_end", "_memory", "_start", "_view", "frame_size_bytes_max")
+
+    _buffer: mmap | memoryview
+    _view: memoryview
+
+    def __init__(self, memory: MemoryPool, frame_size_bytes_max: int) -> None:
+        self._memory = memory
+        self.frame_size_bytes_max = frame_size_bytes_max
+        self._take_buffer()
+        self._start = 0  # first byte not yet handled
+        self._end = 0  # first byte not yet filled
+
+    def _next_frame(self) -> memoryview | None:
+        """Return the next complete request, without its size; None when more bytes are needed.
+
+        Raises InvalidSize as soon as the size is known, before any memory is taken for the request.
+        """
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            return None
+        size: int = FRAME_SIZE.unpack_from(self._buffer, start)[0]
+        if not 0 <= size <= self.frame_size_bytes_max:
+            raise InvalidSize(
+                f"request of {size} bytes; at most {self.frame_size_bytes_max} are allowed"
+            )
+        if available < size + 4:
+            return None
+        start += 4
+        self._start = end = start + size
+        return self._view[start:end]
+
+    def _make_room(self) -> bool:
+        """Keep the incomplete frame, with room behind it for its missing bytes.
+
+        Returns False when that takes a larger buffer: `_grow` waits for the memory.
+        """
+        start, have = self._start, self._end - self._start
+        if not have:
+            self._start = self._end = 0
+            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
+                self._shrink()  # other connections may wait for this memory
+            return True
+        size_bytes = self._frame_size_bytes()
+        capacity = len(self._buffer)
+        if start + size_bytes <= capacity and self._end < capacity:
+            return True  # the whole frame fits where it is: nothing is copied
+        if size_bytes > capacity and have * 2 > capacity:
+            return False
+        if start:
+            self._view[:have] = self._view[start : self._end]
+            self._start, self._end = 0, have
+        return True
+
+    def _frame_size_bytes(self) -> int:
+        """Bytes of the incomplete frame with its size field; 4 while the size is incomplete."""
+        if self._end - self._start < 4:
+            return 4
+        size: int = FRAME_SIZE.unpack_from(self._buffer, self._start)[0]
+        return size + 4
+
+    async def _grow(self) -> None:
+        """Double the buffer, once the memory pool has room.
+
+        The buffer grows with the bytes that arrived and not with the announced size: a client that
+        announces 100 MB and sends ten bytes takes no memory.
+        """
+        have, capacity = self._end - self._start, len(self._buffer)
+        grown = min(capacity * 2, self.frame_size_bytes_max + 4)
+        await self._memory.acquire(grown - capacity)
+        buffer = mmap(-1, grown)
+        view = memoryview(buffer)
+        view[:have] = self._view[self._start : self._end]
+        self._buffer, self._view = buffer, view
+        self._start, self._end = 0, have
+
+    def _take_buffer(self) -> None:
+        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
+        self._view = memoryview(self._buffer)
+
+    def _shrink(self) -> None:
+        """Return the buffer, and to the pool what it has above the usual size."""
+        self._memory.release(max(0, len(self._buffer) - BUFFER_SIZE_BYTES))
+        self._buffer = self._view = NO_BUFFER

@@ -6,7 +6,10 @@ to no listener: it needs no login, has all rights, and no quota counts it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+
+import trio
 
 from kwire.codecs.primitives import Message
 from kwire.requests.context import CloseConnection, Context
@@ -29,6 +32,11 @@ class OwnConnection(Connection):
     """A connection without guard, gate and shortcuts; see the module."""
 
     __slots__ = ()
+
+    def begin(self, nursery: trio.Nursery, on_end: Callable[[Connection], None]) -> None:
+        """As Connection.begin, with a task from the start, so that it ends with `nursery`."""
+        self._nursery, self._on_end = nursery, on_end
+        self.resume(None)
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview

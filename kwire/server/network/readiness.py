@@ -4,7 +4,7 @@ trio's `wait_readable` registers the socket again for each wait, and wakes the t
 connection: that is one more pass through the kernel and one through the scheduler for every
 request.  Here a connection is registered once.  The task of this module calls its `readable`, a
 plain function, for as long as the connection needs nothing else.  A connection that has to wait
-gets its own task back.
+gets its own task back, or a new one if it has none: idle connections have no task.
 
 Timers that are due fire before requests are served, with one exception: a request that can put off
 a due timer is served first (kwire.server.network.timely).  So after a stall no session ends while
@@ -47,7 +47,7 @@ _PASSES_OVER_MAX = 63
 class ReadablePeer(Protocol):
     """The steps of a connection that never wait.
 
-    `readable` and `send` return False, or raise, when the connection's own task has to go on.
+    `readable` and `send` return False, or raise, when the connection has to go on in a task.
     """
 
     def readable(self, *, hold: bool) -> bool:
@@ -58,6 +58,9 @@ class ReadablePeer(Protocol):
 
     def is_timely(self) -> bool:
         """Whether an unread request can still put off a timer that is due."""
+
+    def resume(self, failure: Exception | None) -> None:
+        """Go on in a new task; `failure` is what `readable` or `send` raised."""
 
 
 class Deadlines(Protocol):
@@ -71,11 +74,11 @@ class Deadlines(Protocol):
 
 
 class _Served:
-    """One registered connection."""
+    """One registered connection; `task` waits for it, if it has one."""
 
     __slots__ = ("error", "peer", "task")
 
-    def __init__(self, peer: ReadablePeer, task: trio.lowlevel.Task) -> None:
+    def __init__(self, peer: ReadablePeer, task: trio.lowlevel.Task | None) -> None:
         self.peer = peer
         self.task = task
         self.error: Exception | None = None
@@ -89,26 +92,50 @@ class ReadySockets:
         self._epoll = select.epoll()
         self._served: dict[int, _Served] = {}
 
-    async def serve(self, descriptor: int, peer: ReadablePeer) -> None:
-        """Call `peer` whenever its socket is readable, until it returns False.
+    def watch(self, descriptor: int, peer: ReadablePeer) -> None:
+        """Call `peer` whenever its socket is readable, until it returns False or raises.
 
-        Raises what `peer` raises.
+        Then its `resume` is called.
+        """
+        self._register(descriptor, _Served(peer, None))
+
+    async def serve(self, descriptor: int, peer: ReadablePeer) -> bool:
+        """Call `peer` whenever its socket is readable, until it returns False; returns True then.
+
+        Returns False after `dismiss`: the calls go on, as after `watch`.  Raises what `peer`
+        raises.
         """
         served = _Served(peer, trio.lowlevel.current_task())
-        self._served[descriptor] = served
-        self._epoll.register(descriptor, select.EPOLLIN)
+        self._register(descriptor, served)
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            self._forget(descriptor)
+            self.forget(descriptor)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
         if served.error is not None:
             raise served.error
+        return served.task is not None
 
-    def _forget(self, descriptor: int) -> None:
+    def _register(self, descriptor: int, served: _Served) -> None:
+        self._served[descriptor] = served
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def dismiss(self, descriptor: int) -> bool:
+        """Let the task that waits in `serve` go, if there is one; returns whether there is."""
+        served = self._served.get(descriptor)
+        if served is None or served.task is None:
+            return False
+        task, served.task = served.task, None
+        trio.lowlevel.reschedule(task)
+        return True
+
+    def forget(self, descriptor: int) -> bool:
+        """Call the peer no more; returns False if it is not served."""
+        if self._served.pop(descriptor, None) is None:
+            return False
         self._epoll.unregister(descriptor)
-        del self._served[descriptor]
+        return True
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -166,7 +193,7 @@ class ReadySockets:
                 self._send(descriptor)
 
     def _read(self, descriptor: int, *, hold: bool) -> bool:
-        """Read from one connection; return False if its own task goes on, or it is gone.
+        """Read from one connection; return False if it goes on in its task, or it is gone.
 
         With `hold` the replies stay in the outbox until `_send`.
         """
@@ -178,7 +205,7 @@ class ReadySockets:
                 return True
         except Exception as error:  # raised again in the connection's own task
             served.error = error
-        self._wake_task(descriptor, served)
+        self._go_on_in_task(descriptor, served)
         return False
 
     def _send(self, descriptor: int) -> None:
@@ -191,11 +218,14 @@ class ReadySockets:
                 return
         except Exception as error:
             served.error = error
-        self._wake_task(descriptor, served)
+        self._go_on_in_task(descriptor, served)
 
-    def _wake_task(self, descriptor: int, served: _Served) -> None:
-        self._forget(descriptor)
-        trio.lowlevel.reschedule(served.task)
+    def _go_on_in_task(self, descriptor: int, served: _Served) -> None:
+        self.forget(descriptor)
+        if served.task is None:
+            served.peer.resume(served.error)
+        else:
+            trio.lowlevel.reschedule(served.task)
 
 
 class Patience:
@@ -222,18 +252,33 @@ class Patience:
 
 
 class WaitingSockets:
-    """Serves connections by `trio.lowlevel.wait_readable`, on systems without epoll (macOS)."""
+    """Serves connections by `trio.lowlevel.wait_readable`, on systems without epoll (macOS).
+
+    Each connection has a task to its end.
+    """
 
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
 
-    async def serve(self, descriptor: int, peer: ReadablePeer) -> None:
+    def watch(self, descriptor: int, peer: ReadablePeer) -> None:
+        """Let `peer` go on in a task, which then calls `serve`."""
+        peer.resume(None)
+
+    async def serve(self, descriptor: int, peer: ReadablePeer) -> bool:
         """As ReadySockets.serve."""
         while True:
             await trio.lowlevel.wait_readable(descriptor)
             fire_due_before(self._timers, peer)
             if not peer.readable(hold=False):
-                return
+                return True
+
+    def dismiss(self, descriptor: int) -> bool:
+        """Returns False: a task that waits is needed."""
+        return False
+
+    def forget(self, descriptor: int) -> bool:
+        """Returns False: nothing is served without a task."""
+        return False
 
     async def run(self) -> None:
         """Does nothing: each connection waits in its own task."""

@@ -15,6 +15,8 @@ class TlsConnection(Connection):
         """Like Connection.readable, repeated until OpenSSL holds no more decrypted bytes."""
         transport = self._transport
         assert isinstance(transport, TlsTransport)
+        if not self._view:  # the connection was idle; OpenSSL would find no room to decrypt
+            self._take_buffer()
         going = super().readable(hold=hold)
         while going and transport.more:
             going = super().readable(hold=hold)

@@ -18,8 +18,8 @@ from kwire.codecs.messages.metadata import (
 from kwire.codecs.primitives import Buffer
 from kwire.requests.context import Context
 from kwire.server.network import listener
-from kwire.server.network.connection import BUFFER_SIZE_BYTES, Connection
-from kwire.server.network.memory import MemoryPool
+from kwire.server.network.connection import Connection
+from kwire.server.network.memory import BUFFER_SIZE_BYTES, MemoryPool
 from kwire.server.network.readiness import ReadySockets
 from tests.inside import RawClient, running_broker, until
 from tests.requests.handlers.node import Node

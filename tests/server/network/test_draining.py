@@ -16,14 +16,13 @@ class Replying:
 
     def __init__(self, until_s: float) -> None:
         self.until_s = until_s
-        self.scope = self
         self.closed_s: float | None = None
 
     @property
     def sending(self) -> bool:
         return trio.current_time() < self.until_s
 
-    def cancel(self) -> None:
+    def close(self) -> None:
         if self.closed_s is None:
             self.closed_s = trio.current_time()
 

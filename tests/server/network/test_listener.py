@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -62,7 +62,10 @@ async def served(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve_ready)
             nursery.start_soon(server.accept, cast(socket.socket, door), "PLAINTEXT", nursery)
-            yield server, door, listening.getsockname()
+            try:
+                yield server, door, listening.getsockname()
+            finally:
+                server.close()
             nursery.cancel_scope.cancel()
 
 
@@ -135,14 +138,16 @@ async def test_connection_ids_are_unique_and_in_kafkas_form(
 ) -> None:
     """As Apache Kafka writes them: local address, remote address, a number."""
     names: list[tuple[str, str, str]] = []
-    plain = Connection.run
+    plain = Connection.begin
 
-    async def noted(self: Connection) -> None:
+    def noted(
+        self: Connection, nursery: trio.Nursery, on_end: Callable[[Connection], None]
+    ) -> None:
         context = self.context
         names.append((context.connection_id, context.listener, context.client_host))
-        await plain(self)
+        plain(self, nursery, on_end)
 
-    monkeypatch.setattr(Connection, "run", noted)
+    monkeypatch.setattr(Connection, "begin", noted)
     async with running_broker(tmp_path) as broker:
         clients = [await RawClient.connect(broker) for _ in range(3)]
         for client in clients:
@@ -197,7 +202,7 @@ class Quiet:
     sends_for: int = 0
     """How often it is asked to shrink before it can."""
     when_shrunk: Callable[[], None] = lambda: None
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    closed: bool = False
 
     @property
     def context(self) -> Context:
@@ -210,6 +215,9 @@ class Quiet:
         self.shrunk += 1
         self.when_shrunk()
         return True
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @asynccontextmanager
@@ -239,7 +247,7 @@ async def reaping(
 
 
 def closed(*quiet: Quiet) -> list[bool]:
-    return [each.scope.cancel_called for each in quiet]
+    return [each.closed for each in quiet]
 
 
 async def test_reaper_closes_only_idle_connections(

@@ -47,6 +47,7 @@ class Peer:
         self.sent = 0
         self.has_room = True
         self.timely = False
+        self.resumed: list[Exception | None] = []
 
     def readable(self, *, hold: bool) -> bool:
         self.held.append(hold)
@@ -63,6 +64,9 @@ class Peer:
 
     def is_timely(self) -> bool:
         return self.timely
+
+    def resume(self, failure: Exception | None) -> None:
+        self.resumed.append(failure)
 
 
 class NoTimers:
@@ -135,6 +139,65 @@ async def test_send_error_of_a_peer_is_raised_in_its_task(peers: list[Peer]) -> 
                 await ready.serve(failing.near.fileno(), failing)
         assert other.received == b"ab"
         nursery.cancel_scope.cancel()
+
+
+@needs_epoll
+async def test_watched_peer_is_resumed_once_it_has_to_wait_or_fails(peers: list[Peer]) -> None:
+    ready = ReadySockets(NoTimers())
+    _, failing, stuck = peers
+    error = failing.failure = ConnectionResetError("gone")
+    stuck.enough, stuck.has_room = 2, False
+    for peer in peers:
+        ready.watch(peer.near.fileno(), peer)
+        peer.far.send(b"abcd")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert [peer.resumed for peer in peers] == [[None], [error], [None]]
+    assert [peer.received for peer in peers] == [b"abc", b"", b"a"]
+
+
+@needs_epoll
+async def test_dismissed_task_ends_and_its_peer_is_still_served(peers: list[Peer]) -> None:
+    ready = ReadySockets(NoTimers())
+    peer, descriptor = peers[1], peers[1].near.fileno()
+    waited: list[bool] = []
+
+    async def wait() -> None:
+        waited.append(await ready.serve(descriptor, peer))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        assert not ready.dismiss(descriptor)
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert ready.dismiss(descriptor)
+            assert not ready.dismiss(descriptor)
+        assert waited == [False]
+        for expected in (b"a", b"ab"):
+            assert peer.resumed == []
+            peer.far.send(b"ab"[len(peer.received) :][:1])
+            await trio.testing.wait_all_tasks_blocked()
+            assert peer.received == expected
+        assert peer.resumed == [None]
+        nursery.cancel_scope.cancel()
+
+
+@needs_epoll
+async def test_forgotten_peer_is_not_served(peers: list[Peer]) -> None:
+    ready = ReadySockets(NoTimers())
+    peer, descriptor = peers[0], peers[0].near.fileno()
+    ready.watch(descriptor, peer)
+    assert ready.forget(descriptor)
+    assert not ready.forget(descriptor)
+    peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert (peer.received, peer.resumed) == (b"", [])
 
 
 @both_kinds
