@@ -69,6 +69,7 @@ async def open_broker(
         verify_transactions=config.transaction_partition_verification_enable,
         clock=kind.now_ms,
         files=files,
+        recovery_threads=config.num_recovery_threads_per_data_dir,
     )
     if metadata is None and not config.is_member:
         opening = _alone(config, logs, nursery, kind)

@@ -7,13 +7,13 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log.config import LogConfig
-from kwire.log.directory import identity, log_dir, partition_metadata
+from kwire.log.directory import identity, loading, log_dir, partition_metadata
 from kwire.log.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -23,6 +23,7 @@ from kwire.log.directory.checkpoints import (
     TopicPartition,
 )
 from kwire.log.directory.files import Files
+from kwire.log.directory.loading import FoundLog
 from kwire.log.directory.log_dir import NO_BROKER_EPOCH, LogDir
 from kwire.log.directory.log_dirs import DeletedFolder, LogDirs
 from kwire.log.directory.shortage import passes
@@ -84,13 +85,15 @@ class LogManager:
         clock: Callable[[], int] = wall_clock_ms,
         files: Files | None = None,
         closing_threads_max: int = CLOSING_THREADS_MAX,
+        recovery_threads: int = 1,
     ) -> None:
         """Lock and open the log directories; `load` then loads their logs.
 
         `defaults` are the configs of a log whose topic sets none. `intervals` are those of the
-        background work.
+        background work. `recovery_threads` recover logs at the same time, after an unclean stop.
         """
         self.closing_threads_max = closing_threads_max
+        self.recovery_threads = recovery_threads
         self.defaults = defaults
         self.clock = clock
         self.files = files or Files()
@@ -206,18 +209,22 @@ class LogManager:
         """
         clean = directory.take_clean_shutdown()
         lines = {name: directory.read_checkpoint(name) for name in OF_PARTITIONS}
-        for name in directory.folders():
-            path = directory.path / name
-            key = self._partition_in(path)
-            if key is None:
-                continue
-            known_id = None if topic_id_of is None else topic_id_of(key[0])
-            try:
-                if topic_id_of is not None and known_id is None and key in self.logs:
-                    raise OtherTopic("the topic does not exist, and another folder has its name")
+        partitions = self._partitions_in(directory)
+
+        def folders() -> Iterator[FoundLog]:
+            for key, path in partitions:
+                known_id = None if topic_id_of is None else topic_id_of(key[0])
                 recovery_point = lines[RECOVERY_POINTS].get(key, 0)
-                self._check_single(key, path, known_id, recovery_point)
-                log = loader.load(
+                try:
+                    if topic_id_of is not None and known_id is None and key in self.logs:
+                        reason = "the topic does not exist, and another folder has its name"
+                        raise OtherTopic(reason)
+                    self._check_single(key, path, known_id, recovery_point)
+                except OtherTopic as why:
+                    self._set_aside(directory, path, key, why)
+                    continue
+                load = partial(
+                    loader.load,
                     path,
                     *key,
                     config_for(key[0]),
@@ -228,8 +235,14 @@ class LogManager:
                     recovery_point=recovery_point,
                     log_start_offset=lines[LOG_START_OFFSETS].get(key, 0),
                 )
-            except OtherTopic as why:
-                self._set_aside(directory, path, key, why)
+                yield FoundLog(key, path, load)
+
+        # Two folders of one partition are decided between one after the other.
+        single = len({key for key, _ in partitions}) == len(partitions)
+        threads = self.recovery_threads if single and not clean else 1
+        for (key, path, _), log in loading.loaded(folders(), threads):
+            if isinstance(log, OtherTopic):
+                self._set_aside(directory, path, key, log)
             else:
                 log.first_dirty_offset = lines[CLEANER_OFFSETS].get(key)
                 self.dirs.adopt(key, log, directory)
@@ -240,6 +253,11 @@ class LogManager:
         for name, found in lines.items():
             for key in found.keys() - here:
                 directory.departed(key, [name])
+
+    def _partitions_in(self, directory: LogDir) -> list[tuple[TopicPartition, Path]]:
+        """Return the partitions whose logs a directory has, with their folders."""
+        paths = (directory.path / name for name in directory.folders())
+        return [(key, path) for path in paths if (key := self._partition_in(path)) is not None]
 
     def _partition_in(self, path: Path) -> TopicPartition | None:
         """Return the partition whose log a folder has; None for other folders."""

@@ -81,7 +81,8 @@ class OpenFiles:
     """Keeps at most `limit` files open, by the clock algorithm.
 
     A broker may have a hundred thousand segments, and a limit of a thousand open files.  A use of a
-    file only sets one attribute of its holder.
+    file only sets one attribute of its holder.  While logs are recovered, several threads add
+    holders; each step on `_holders` is one call of C code, so it is whole.
     """
 
     __slots__ = ("_holders", "limit")

@@ -382,7 +382,11 @@ class LogSettings(Settings):
         doc="The number of partitions of a new topic whose creator does not give one.",
     )
     num_recovery_threads_per_data_dir = integer(
-        2, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP
+        2,
+        HIGH,
+        at_least(1),
+        mode=CLUSTER_WIDE,
+        doc="The number of threads that recover the logs of a directory after an unclean stop.",
     )
     num_replica_alter_log_dirs_threads = optional_integer(HIGH, effect=ONE_LOOP)
     num_replica_fetchers = integer(
