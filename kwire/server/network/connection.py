@@ -111,7 +111,7 @@ class Connection(ReceivedBytes):
         self._shortcuts: dict[int, Shortcut] = {}
         self.gate = broker.gate
         self.context = context
-        self._outbox = Outbox(transport)
+        self._outbox = Outbox(transport, ready)
         self._pending: Awaitable[Frame | None] | None = None
         self._ended = False
         self._scope: trio.CancelScope | None = None  # that of the task; None without one
@@ -339,7 +339,9 @@ class Connection(ReceivedBytes):
         """Send everything in the outbox.  Raises OSError if the client is gone."""
         outbox = self._outbox
         while not outbox.flush():
-            if outbox.cold is None:
+            if outbox.polite:
+                await trio.lowlevel.checkpoint()
+            elif outbox.cold is None:
                 await trio.lowlevel.wait_writable(self._transport)
             else:  # a read from disk would block the loop, so a thread does it
                 cold, outbox.cold = outbox.cold, None

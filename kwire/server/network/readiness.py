@@ -137,6 +137,10 @@ class ReadySockets:
         self._epoll.unregister(descriptor)
         return True
 
+    def others_wait(self) -> bool:
+        """Whether a connection that is served has sent something."""
+        return bool(self._epoll.poll(0, 1))
+
     async def run(self) -> None:
         """Serve until cancelled."""
         patience, timers = Patience(), self._timers
@@ -279,6 +283,10 @@ class WaitingSockets:
     def forget(self, descriptor: int) -> bool:
         """Returns False: nothing is served without a task."""
         return False
+
+    def others_wait(self) -> bool:
+        """Returns True: nobody knows."""
+        return True
 
     async def run(self) -> None:
         """Does nothing: each connection waits in its own task."""

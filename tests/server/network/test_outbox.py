@@ -29,8 +29,12 @@ class Pair:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
         self.far.setblocking(False)
-        self.outbox = Outbox(PlainTransport(self.near))
+        self.others = False
+        self.outbox = Outbox(PlainTransport(self.near), self)
         self.received = bytearray()
+
+    def others_wait(self) -> bool:
+        return self.others
 
     def receive(self, size_bytes: int = 1 << 22) -> None:
         try:
@@ -193,6 +197,28 @@ def test_outbox_stops_at_a_cold_piece_of_a_region(
     assert asked[-1] == (0, 10), "a small piece as well"
     assert max(size_bytes for _, size_bytes in asked) == MB
     assert bytes(pair.received) == whole(pieces, content)
+
+
+def test_outbox_stops_within_a_region_only_if_others_wait(
+    pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops between two pieces of a region, never behind the last one."""
+    monkeypatch.setattr("kwire.server.network.outbox._SENT_AT_ONCE", 32 * KB)
+    pieces = [b"before", region(3, 64 * KB + 1), region(7, 64 * KB)]
+    stops = []
+    for others in (False, True):
+        pair.others = others
+        pair.outbox.put(frame(*pieces)[0])
+        stops.append(0)
+        for _ in range(1000):
+            if pair.flush():
+                break
+            stops[-1] += pair.outbox.polite
+            pair.receive()
+        pair.receive()
+        assert not pair.outbox.polite
+    assert stops == [0, 3]
+    assert bytes(pair.received) == 2 * whole(pieces, content)
 
 
 def test_outbox_raises_for_a_file_shorter_than_its_region(pair: Pair, region: type) -> None:
