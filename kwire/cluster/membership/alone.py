@@ -106,7 +106,11 @@ class LoneMembership:
             if name in delta.deleted:
                 continue  # its earlier logs have the same keys: `apply` drops them first
             config = None
+            before = self.image.topics.get(name)
+            count = 0 if before is None or before.id != topic.id else len(before.partitions)
             for index in delta.partitions[name]:
+                if index < count:
+                    continue  # it only changed: its directory may be offline
                 state, key = topic.partitions[index], (name, index)
                 is_known = key in hosted.logs.logs or key in hosted.absent
                 if is_known or node_id not in state.replicas:
