@@ -21,6 +21,7 @@ Only the newest batch of a producer is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from struct import Struct
 
 from kwire.codecs import crc32c
@@ -34,22 +35,28 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """Return the bytes of a snapshot file, in Kafka's format, sorted by producer id."""
-    packed = [
-        _ENTRY.pack(
-            entry.producer_id,
-            entry.epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.last_offset_delta,
-            entry.last_timestamp,
-            entry.coordinator_epoch,
-            entry.txn_first_offset,
-        )
-        for entry in sorted(entries, key=lambda entry: entry.producer_id)
-    ]
-    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    """Return the bytes of a snapshot file, in Kafka's format, sorted by producer id.
+
+    Only entries that changed since the last call are packed: the loop waits for this.
+    """
+    ordered = sorted(entries, key=attrgetter("producer_id"))
+    body = _COUNT.pack(len(ordered)) + b"".join([entry.packed or _pack(entry) for entry in ordered])
     return _HEADER.pack(VERSION, crc32c.crc32c(body)) + body
+
+
+def _pack(entry: ProducerEntry) -> bytes:
+    """Return the bytes of one entry, which keeps them."""
+    packed = entry.packed = _ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        entry.last_sequence,
+        entry.last_offset,
+        entry.last_offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.txn_first_offset,
+    )
+    return packed
 
 
 def decode(data: bytes) -> list[ProducerEntry]:

@@ -268,7 +268,7 @@ class ProducerState:
     def begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
         """Note that the first batch of a verified transaction was written at `first_offset`."""
         del self.verifications[entry.producer_id]
-        entry.txn_first_offset = first_offset
+        entry.begin_transaction(first_offset)
         self.ongoing[first_offset] = entry.producer_id
 
     def note(
@@ -296,7 +296,7 @@ class ProducerState:
         )
         entry.add(header.producer_epoch, batch)
         if header.is_transactional and entry.txn_first_offset < 0:
-            entry.txn_first_offset = first_offset
+            entry.begin_transaction(first_offset)
             self.ongoing[first_offset] = producer_id
         return None
 
@@ -306,10 +306,7 @@ class ProducerState:
         """End the producer's transaction at its marker; return it, None if it has no records
         here."""
         first_offset = entry.txn_first_offset
-        entry.set_epoch(header.producer_epoch)
-        entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp = header.max_timestamp
-        entry.txn_first_offset = -1
+        entry.end_transaction(header.producer_epoch, marker.coordinator_epoch, header.max_timestamp)
         if first_offset < 0:
             return None  # the transaction has no records here, so consumers see no difference
         return CompletedTxn(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import crc32c
@@ -135,3 +136,40 @@ def test_snapshot_with_a_wrong_entry_count_is_corrupt(count: int) -> None:
         return
     with pytest.raises(CorruptFile):
         snapshot.decode(data)
+
+
+def fresh(entry: ProducerEntry) -> ProducerEntry:
+    """Return a copy that was never written to a snapshot."""
+    copied = ProducerEntry(
+        entry.producer_id,
+        entry.epoch,
+        entry.coordinator_epoch,
+        entry.last_timestamp,
+        entry.txn_first_offset,
+        list(entry.batches),
+    )
+    assert copied.packed is None
+    return copied
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda entry: entry.add(1, WrittenBatch(9, 20, 0, 7)), id="batch"),
+        pytest.param(lambda entry: entry.set_epoch(5), id="epoch"),
+        pytest.param(lambda entry: entry.begin_transaction(30), id="begin"),
+        pytest.param(lambda entry: entry.end_transaction(1, 4, 8), id="end, same epoch"),
+        pytest.param(lambda entry: entry.end_transaction(2, 4, 8), id="end, next epoch"),
+    ],
+)
+def test_snapshot_has_each_change_since_the_last_one(
+    change: Callable[[ProducerEntry], None],
+) -> None:
+    """Unchanged entries keep their bytes, so each change must drop them."""
+    changed = ProducerEntry(1, 1, -1, 5, 10, [WrittenBatch(3, 12, 2, 5)])
+    other = ProducerEntry(2, 0, -1, 5, -1, [WrittenBatch(0, 13, 0, 5)])
+    before = snapshot.encode([changed, other])
+    change(changed)
+    after = snapshot.encode([changed, other])
+    assert after != before
+    assert after == snapshot.encode([fresh(changed), fresh(other)])
