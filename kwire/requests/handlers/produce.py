@@ -74,6 +74,10 @@ ADMIN_CLIENT_ID = "__admin_client"
 PARTITIONS_AT_ONCE = 256
 """Partitions that a request writes before other tasks run: about 4 ms, at a measured 15 us each."""
 
+BYTES_AT_ONCE = 4 << 20
+"""Bytes of batches that a request writes before other tasks run: about 3 ms.  A batch is not
+divided; message.max.bytes limits it."""
+
 Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
 """Takes an offset and a callback.
 
@@ -129,7 +133,7 @@ def _produce(
         return _refuse_acks(broker, request, context.api_version)
     work = _ProduceWork(broker, request, context, verdict)
     topics = [topic for topic in request.topic_data if topic.partition_data]
-    if sum(len(topic.partition_data) for topic in topics) > PARTITIONS_AT_ONCE:
+    if _is_large(topics):
         return _produce_in_turns(work, topics, request)
     # The usual request is appended here without a task switch, so it needs no coroutine.
     return _answer(work, ProduceResponse([work.write(topic) for topic in topics]), request)
@@ -204,12 +208,16 @@ class _ProduceWork:
         return TopicProduceResponse(topic.name, topic.topic_id, responses)
 
     async def write_in_turns(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """Append the batches of one topic; other tasks run after each `PARTITIONS_AT_ONCE`."""
+        """Append the batches of one topic; other tasks run after each `PARTITIONS_AT_ONCE`, and
+        after `BYTES_AT_ONCE`."""
         hosted, name = self._hosted(topic)
         responses = []
+        left = BYTES_AT_ONCE
         for number, data in enumerate(_last_of_each_index(topic), 1):
             responses.append(self._write(hosted, name, data))
-            if number % PARTITIONS_AT_ONCE == 0:
+            left -= _size_bytes(data)
+            if number % PARTITIONS_AT_ONCE == 0 or left <= 0:
+                left = BYTES_AT_ONCE
                 await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         return TopicProduceResponse(topic.name, topic.topic_id, responses)
@@ -289,6 +297,21 @@ class _ProduceWork:
             required_acks=self._request.acks,
             verification=proof,
         )
+
+
+def _is_large(topics: list[TopicProduceData]) -> bool:
+    """Whether other tasks must run before all batches of these topics are appended."""
+    count = sum(len(topic.partition_data) for topic in topics)
+    return count > PARTITIONS_AT_ONCE or (
+        count > 1
+        and sum(_size_bytes(data) for topic in topics for data in topic.partition_data)
+        > BYTES_AT_ONCE
+    )
+
+
+def _size_bytes(data: PartitionProduceData) -> int:
+    """The size of the batch of one partition."""
+    return len(data.records) if isinstance(data.records, memoryview) else 0
 
 
 def _last_of_each_index(topic: TopicProduceData) -> Collection[PartitionProduceData]:

@@ -42,9 +42,12 @@ async def send(node: Node, produced: ProduceRequest) -> ProduceResponse:
     return answered
 
 
-@pytest.fixture
-def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "PARTITIONS_AT_ONCE", 2)
+@pytest.fixture(params=["PARTITIONS_AT_ONCE", "BYTES_AT_ONCE"])
+def small_turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run after two partitions, because of their number or of their bytes."""
+    batch_bytes = len(build([Record(0, 1000, None, b"0")]))
+    limits = {"PARTITIONS_AT_ONCE": 2, "BYTES_AT_ONCE": batch_bytes + 1}
+    monkeypatch.setattr(produce, request.param, limits[request.param])
 
 
 @pytest.mark.usefixtures("small_turns")
