@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
@@ -72,6 +72,10 @@ class Log:
     first_unstable_offset   the first offset of an open transaction, or of one whose marker is not
                             replicated yet; None if there is no such transaction
     """
+
+    moves: ClassVar[int] = 0
+    """How often the log start offset of any log has moved, or any log went offline.  Whoever has
+    read many logs need not read them all again while this number is the same."""
 
     storage: Storage
     topic_id: bytes
@@ -473,6 +477,7 @@ class Log:
         """Hide records before `offset` from readers.  The next retention removes whole segments."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
+            Log.moves += 1
             self.epochs.truncate_from_start(offset)
             self.producers.replicated_to(offset)
             self.producers.end_offset = max(self.producers.end_offset, offset)
@@ -541,6 +546,7 @@ class Log:
     def take_offline(self) -> None:
         """Refuse all appends and reads with KAFKA_STORAGE_ERROR from now on."""
         self.offline = True
+        Log.moves += 1
         self._plain.close()
 
     def _disk_failed(self, error: OSError) -> None:

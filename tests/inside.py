@@ -59,7 +59,7 @@ async def counting_stalls() -> AsyncIterator[Stalls]:
 def is_waited_for(broker: Broker, topic: str, index: int = 0) -> bool:
     """Whether a fetch waits for records of the partition."""
     partition = broker.hosted.get(topic, index)
-    return partition is not None and bool(partition.fetch_waiters)
+    return partition is not None and partition.is_awaited
 
 
 @asynccontextmanager

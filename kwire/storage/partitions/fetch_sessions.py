@@ -17,18 +17,26 @@ KIP-516).
 
 A session reads its partitions in the order of a dict.  A partition that had records in a response
 moves to the end, so that busy partitions cannot starve the others when a response is full.
+
+A consumer's session does not read partitions of which the client knows everything.  It watches
+them, and reads them after they had news (`FetchSession.unread`): the cost of a request depends on
+the partitions with news, not on all of the session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
+from kwire.log import Log
 
 if TYPE_CHECKING:
     from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, PartitionData
     from kwire.storage.partitions.partition import Partition
+    from kwire.storage.partitions.purgatory import ParkedFetch
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -52,6 +60,8 @@ class FetchTarget:
     partition                         the hosted partition, looked up at the first read
     high_watermark, log_start_offset  those of the last response; -1 has the next response report
                                       them again
+    session                           the consumer's session that it belongs to, or None
+    place                             its place in the order of the session: lower ones come first
     """
 
     __slots__ = (
@@ -60,6 +70,8 @@ class FetchTarget:
         "key",
         "log_start_offset",
         "partition",
+        "place",
+        "session",
         "topic",
         "topic_id",
     )
@@ -76,6 +88,24 @@ class FetchTarget:
         self.partition: Partition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.session: FetchSession | None = None
+        self.place = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.session is not None and bool(self.session.parked)
+
+    def has_news(self, partition: Partition, size_bytes: int, *, changed: bool) -> None:
+        """Have the session read the partition again, and tell its waiting requests."""
+        session = self.session
+        assert session is not None, "only partitions of a session are watched"
+        session.unread[self.key] = self
+        for parked in tuple(session.parked):
+            parked.join(partition.fetch_waiters)
+            if changed:
+                parked.partition_changed()
+            else:
+                parked.data_arrived(size_bytes)
 
     def knows(self, data: PartitionData) -> bool:
         """Return whether the client knows everything in `data`, so that the response may leave it
@@ -104,14 +134,19 @@ class FetchSession:
     """One session; `epoch` is what the next request in it must carry."""
 
     __slots__ = (
+        "_moves",
+        "_places",
+        "_watches",
         "by_topic_id",
         "created_ms",
         "displaceable",
         "epoch",
         "id",
+        "parked",
         "privileged",
         "size",
         "targets",
+        "unread",
         "used_ms",
     )
 
@@ -132,14 +167,80 @@ class FetchSession:
         self.epoch = 1
         self.size = len(targets)
         self.displaceable = False
+        self.parked: set[ParkedFetch] = set()
+        """The requests of the session that wait."""
+        self.unread: Targets = {}
+        """The partitions to read, if the session watches; it watches all others."""
+        self._watches = not privileged
+        self._moves = Log.moves
+        self._places = count()
+        for target in targets.values():
+            self.adopt(target)
+
+    @property
+    def watched(self) -> int:
+        """The number of partitions that the session watches."""
+        return len(self.targets) - len(self.unread) if self._watches else 0
+
+    def adopt(self, target: FetchTarget) -> None:
+        """Make a partition the last one in the order, and read it with the next request."""
+        target.session = self
+        target.place = next(self._places)
+        self.distrust(target)
+
+    def to_read(self) -> Iterable[FetchTarget]:
+        """The partitions that a request reads, in the order of the session."""
+        if not self._watches:
+            return self.targets.values()
+        if self._moves != Log.moves:
+            self._moves = Log.moves
+            for target in self.targets.values():
+                self.distrust(target)
+        if len(self.unread) == len(self.targets):
+            return self.targets.values()
+        return sorted(self.unread.values(), key=attrgetter("place"))
+
+    def distrust(self, target: FetchTarget) -> None:
+        """Read a partition with the next request, instead of watching it."""
+        if self._watches:
+            self.unread[target.key] = target
+            if target.partition is not None:
+                target.partition.unwatch(target)
+
+    def settle(self, target: FetchTarget, partition: Partition) -> None:
+        """Watch a partition of which the client knows everything, instead of reading it."""
+        if self._watches and self.unread.pop(target.key, None) is not None:
+            partition.watch(target)
+
+    def drop(self, key: Key) -> None:
+        """Forget a partition, if the session has it."""
+        target = self.targets.pop(key, None)
+        if target is not None:
+            self.distrust(target)
+            self.unread.pop(key, None)
+            target.session = None
+
+    def end(self) -> None:
+        """Watch nothing any more: the session has ended.  Its requests that wait go on waiting."""
+        for target in self.targets.values():
+            self.distrust(target)
+            if target.partition is not None:
+                for parked in self.parked:
+                    parked.join(target.partition.fetch_waiters)
+        self._watches = False
 
     def told(self, answers: Answers) -> None:
         """Remember a response; move partitions with records to the end of the order."""
         targets = self.targets
         for target, data in answers:
             target.told(data)
-            if data.records and targets.pop(target.key, None) is not None:
+            if target.key not in targets:
+                continue
+            if data.records:
+                del targets[target.key]
                 targets[target.key] = target
+                target.place = next(self._places)
+            self.distrust(target)
 
 
 class FetchPlan:
@@ -168,6 +269,11 @@ class FetchPlan:
         self.opens_session = opens_session
         self.error = error
         self.reply_epoch = session.epoch if session is not None else FINAL_EPOCH
+
+    @property
+    def watched(self) -> int:
+        """The number of partitions that need not be read."""
+        return 0 if self.session is None else self.session.watched
 
     @property
     def overtaken(self) -> bool:
@@ -205,6 +311,11 @@ class FetchSessions:
         """The number of partitions in all sessions."""
         return sum(len(session.targets) for session in self._sessions.values())
 
+    @property
+    def parked(self) -> Iterable[FetchSession]:
+        """The sessions with requests that wait."""
+        return (session for session in self._sessions.values() if session.parked)
+
     def targets_of(self, session_id: int) -> Iterable[FetchTarget]:
         """The partitions of a session; empty if the id is unknown."""
         session = self._sessions.get(session_id)
@@ -223,7 +334,9 @@ class FetchSessions:
         """
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            ended = self._sessions.pop(request.session_id, None)
+            if ended is not None:
+                ended.end()
             targets: Targets = {}
             _ask(targets, request, by_topic_id, name_of)
             return FetchPlan(targets, opens_session=epoch == INITIAL_EPOCH)
@@ -234,19 +347,13 @@ class FetchSessions:
             return _refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_topic_id != by_topic_id:
             return _refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        targets = session.targets
-        if request.topics:
-            _ask(targets, request, by_topic_id, name_of)
-        for topic in request.forgotten_topics_data:
-            name: str | bytes = topic.topic_id if by_topic_id else topic.topic
-            for index in topic.partitions:
-                targets.pop((name, index), None)
-        if not targets:
-            del self._sessions[session.id]
+        _change(session, request, by_topic_id, name_of)
+        if not session.targets:
+            del self._sessions[session.id]  # it watches nothing
             return FetchPlan({})
         session.epoch = epoch + 1 if epoch < _EPOCH_MAX else 1
         self._touch(session, now_ms)
-        return FetchPlan(targets, session=session)
+        return FetchPlan(session.targets, session=session)
 
     def open(
         self, answers: Answers, now_ms: int, *, by_topic_id: bool, privileged: bool = False
@@ -291,6 +398,7 @@ class FetchSessions:
             if stalest is None or (stalest.privileged, stalest.size) >= (privileged, size):
                 return False
         del self._sessions[stalest.id]
+        stalest.end()
         self.evictions += 1
         return True
 
@@ -312,16 +420,36 @@ class FetchSessions:
         )
 
 
+def _change(
+    session: FetchSession,
+    request: FetchRequest,
+    by_topic_id: bool,
+    name_of: Callable[[bytes], str | None],
+) -> None:
+    """Add, change and forget the partitions of a session as the request says."""
+    for target in _ask(session.targets, request, by_topic_id, name_of):
+        if target.session is session:
+            session.distrust(target)
+        else:
+            session.adopt(target)
+    for topic in request.forgotten_topics_data:
+        name: str | bytes = topic.topic_id if by_topic_id else topic.topic
+        for index in topic.partitions:
+            session.drop((name, index))
+
+
 def _ask(
     targets: Targets,
     request: FetchRequest,
     by_topic_id: bool,
     name_of: Callable[[bytes], str | None],
-) -> None:
+) -> list[FetchTarget]:
     """Add the partitions of the request to `targets`; known ones get the new offset and limits.
 
-    A partition that is named twice is read once, by its last entry.
+    Returns those that the request names.  A partition that is named twice is read once, by its last
+    entry.
     """
+    named = []
     for topic in request.topics:
         name: str | None = name_of(topic.topic_id) if by_topic_id else topic.topic
         label: str | bytes = topic.topic_id if by_topic_id else topic.topic
@@ -329,6 +457,8 @@ def _ask(
             key = (label, asked.partition)
             target = targets.get(key)
             if target is None:
-                targets[key] = FetchTarget(key, name, topic.topic_id, asked)
+                target = targets[key] = FetchTarget(key, name, topic.topic_id, asked)
             else:
                 target.asked = asked
+            named.append(target)
+    return named

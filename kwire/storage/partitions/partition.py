@@ -35,6 +35,18 @@ class FetchWaiter(Protocol):
         """The partition was deleted, moved or got a new epoch: answer the fetch now."""
 
 
+class Watch(Protocol):
+    """A fetch session that has read everything of a partition; it hears of the next news once."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a Fetch of the session waits now."""
+
+    def has_news(self, partition: Partition, size_bytes: int, *, changed: bool) -> None:
+        """About `size_bytes` more may be readable, or the partition has `changed` otherwise: it was
+        deleted, moved or got a new epoch."""
+
+
 class Followers(Protocol):
     """The followers of a partition that this broker leads (kwire.cluster.replication.leading)."""
 
@@ -145,6 +157,7 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
+        "watches",
     )
 
     def __init__(
@@ -189,7 +202,26 @@ class Partition:
         """Consumers' fetches, which wait until records are committed."""
         self.replica_waiters: set[FetchWaiter] = set()
         """Followers' fetches, which wait until records are appended."""
+        self.watches: set[Watch] | None = None
+        """Consumers' sessions that know everything of this partition."""
         self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a consumer's Fetch waits for records."""
+        return bool(self.fetch_waiters) or any(watch.is_awaited for watch in self.watches or ())
+
+    def watch(self, watch: Watch) -> None:
+        """Tell `watch` once when something changes that a consumer can see, except what
+        `Log.moves` counts."""
+        if self.watches is None:
+            self.watches = set()
+        self.watches.add(watch)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Do not tell `watch` any more."""
+        if self.watches is not None:
+            self.watches.discard(watch)
 
     def replace_log(self, log: Log) -> None:
         """Use `log`, a complete copy in another log directory, from now on."""
@@ -435,6 +467,14 @@ class Partition:
         if self.fetch_waiters:
             for waiter in tuple(self.fetch_waiters):
                 waiter.data_arrived(size_bytes)
+        if self.watches:  # after the waiters, which a watch may join
+            self._end_watches(size_bytes, changed=False)
+
+    def _end_watches(self, size_bytes: int, *, changed: bool) -> None:
+        """Tell all watches, which watch again when they have read the news."""
+        watches, self.watches = self.watches, None
+        for watch in watches or ():
+            watch.has_news(self, size_bytes, changed=changed)
 
     def when_replicated(self, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Call `callback(NONE)` once everything before `offset` is committed, at once if it is.
@@ -479,3 +519,4 @@ class Partition:
     def _wake_fetches(self) -> None:
         for waiter in (*self.fetch_waiters, *self.replica_waiters):
             waiter.partition_changed()
+        self._end_watches(0, changed=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import trio
 
-from kwire.storage.partitions.partition import FetchWaiter
+if TYPE_CHECKING:
+    from kwire.storage.partitions.fetch_sessions import FetchSession
+    from kwire.storage.partitions.partition import FetchWaiter
 
 
 class ExpiredRequests:
@@ -33,11 +36,17 @@ class ParkedFetch:
     producers that write to them.
     """
 
-    __slots__ = ("_event", "_missing_bytes", "_waiters", "changed")
+    __slots__ = ("_event", "_missing_bytes", "_session", "_waiters", "changed")
 
-    def __init__(self, waiters: Iterable[set[FetchWaiter]]) -> None:
-        """`waiters` has the `fetch_waiters` or `replica_waiters` of each partition to wait for."""
-        self._waiters = tuple(waiters)
+    def __init__(
+        self, waiters: Iterable[set[FetchWaiter]], session: FetchSession | None = None
+    ) -> None:
+        """`waiters` has the `fetch_waiters` or `replica_waiters` of each partition to wait for.
+
+        A request in a `session` also waits for the partitions that the session watches.
+        """
+        self._waiters = list(waiters)
+        self._session = session
         self._missing_bytes = 0
         self._event = trio.Event()
         self.changed = False
@@ -46,6 +55,8 @@ class ParkedFetch:
     def __enter__(self) -> ParkedFetch:
         for waiters in self._waiters:
             waiters.add(self)
+        if self._session is not None:
+            self._session.parked.add(self)
         return self
 
     def __exit__(
@@ -57,6 +68,14 @@ class ParkedFetch:
         """Stop waiting in all partitions."""
         for waiters in self._waiters:
             waiters.discard(self)
+        if self._session is not None:
+            self._session.parked.discard(self)
+
+    def join(self, waiters: set[FetchWaiter]) -> None:
+        """Wait for records in one more partition, whose waiters these are."""
+        if self not in waiters:
+            waiters.add(self)
+            self._waiters.append(waiters)
 
     def data_arrived(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 
 import pytest
 import trio
@@ -346,3 +347,135 @@ async def test_second_request_in_a_session_makes_the_waiting_one_void(
     )
     assert client.fetch() == []
     assert client.reply.error_code == 0
+
+
+# -- what a session does not read
+
+
+def test_session_reads_only_partitions_with_news(t: Node) -> None:
+    """Its cost does not depend on the number of its partitions."""
+    client = Client(t)
+    client.fetch(p0=0, p1=0, p2=0)
+    client.fetch()
+    session = t.broker.fetch_sessions._sessions[client.session]
+    assert (session.watched, dict(session.unread)) == (3, {})
+    t.append("t", 1)
+    assert session.watched == 2
+    assert client.fetch() == [(1, 0, 5, BATCH)]
+    assert client.fetch(p1=5) == []
+    assert session.watched == 3
+
+
+def test_ended_session_watches_nothing(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0, p1=0)
+    client.take(t.call(client.request(forget=(1,)), 12))
+    assert t.partition("t", 0).watches
+    assert not t.partition("t", 1).watches
+    client.epoch = -1
+    client.fetch(p0=0)
+    assert not t.partition("t", 0).watches
+
+
+def test_displaced_session_watches_nothing(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    client.fetch()
+    t.broker.fetch_sessions._sessions[client.session].end()
+    assert not t.partition("t", 0).watches
+
+
+async def test_waiting_session_answers_after_records_of_a_watched_partition(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    client = Client(t)
+    client.fetch(p0=0, p1=0)
+    client.fetch()
+
+    async def append_later() -> None:
+        await trio.sleep(1)
+        t.append("t", 1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(append_later)
+        reply, seconds = await t.wait_for(client.request(max_wait_ms=5_000), 12)
+    assert (client.take(reply), seconds) == ([(1, 0, 5, BATCH)], 1.0)
+    assert not t.partition("t", 1).fetch_waiters
+
+
+async def test_ending_a_session_leaves_its_waiting_request_waiting(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    client = Client(t)
+    client.fetch(p0=0, p1=0)
+    client.fetch()
+
+    async def end_then_append() -> None:
+        await trio.sleep(1)
+        other = Client(t)
+        other.session, other.epoch = client.session, -1
+        other.fetch(p0=0)
+        await trio.sleep(1)
+        t.append("t", 1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end_then_append)
+        reply, seconds = await t.wait_for(client.request(max_wait_ms=5_000), 12)
+    assert (client.take(reply), seconds) == ([(1, 0, 5, BATCH)], 2.0)
+
+
+class Actions:
+    """Random changes of three partitions, and fetches of two sessions that get the same requests.
+
+    One session is made to read all its partitions each time.
+    """
+
+    def __init__(self, node: Node, draw: random.Random) -> None:
+        self.node = node
+        self.draw = draw
+        self.sessions = [Client(node), Client(node)]
+        self.offsets: dict[str, int] = {}
+
+    def act(self) -> None:
+        """Do one thing at random."""
+        index = self.draw.randrange(3)
+        partition = self.node.partition("t", index)
+        log = partition.log
+        match self.draw.randrange(5):
+            case 0:
+                self.node.append("t", index)
+            case 1 if log.log_start_offset < log.log_end_offset:
+                end = log.log_end_offset
+                delete_records(log, self.draw.randint(log.log_start_offset, end), end)
+            case _:
+                self.fetch()
+
+    def fetch(self) -> None:
+        """Send both sessions the same request, and compare the responses."""
+        news = {f"p{index}": at for index, at in self._wanted()}
+        forget = (2,) if self.offsets and self.draw.random() < 0.05 else ()
+        max_bytes = self.draw.choice([1, 2 * BATCH, 1 << 20])
+        told = []
+        for number, client in enumerate(self.sessions):
+            session = self.node.broker.fetch_sessions._sessions.get(client.session)
+            if number and session is not None:
+                for target in session.targets.values():
+                    session.distrust(target)
+            request = client.request("t", forget=forget, max_bytes=max_bytes, **news)
+            told.append((client.take(self.node.call(request, 12)), client.reply.error_code))
+        self.offsets |= {name: at for name, at in news.items() if forget != (2,) or name != "p2"}
+        assert told[0] == told[1]
+
+    def _wanted(self) -> Iterator[tuple[int, int]]:
+        """The partitions that the next request changes: all in the first one."""
+        for index in range(3):
+            log = self.node.partition("t", index).log
+            if not self.offsets or self.draw.random() < 0.3:
+                yield index, self.draw.randint(log.log_start_offset, log.log_end_offset)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_session_answers_as_one_that_reads_all_its_partitions(t: Node, seed: int) -> None:
+    actions = Actions(t, random.Random(seed))
+    for _ in range(60):
+        actions.act()

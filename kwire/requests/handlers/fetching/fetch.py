@@ -123,6 +123,8 @@ class Fetch:
         plan.targets = dict(plan.targets)
         for key in keys:
             target = plan.targets.pop(key)
+            if plan.session is not None:
+                plan.session.distrust(target)
             data = _nothing(target.asked, error)
             data.aborted_transactions = []
             self.denied.append((target, data))
@@ -139,10 +141,12 @@ class Fetch:
         node_id = self.broker.node_id
         committed_only = self.committed_only
         incremental = self.plan.session is not None
+        settled: list[tuple[FetchTarget, Partition]] = []
         room = self.max_bytes
         nothing_yet = True
-        found = read_bytes = watermarks = 0
-        for target in self.plan.targets.values():
+        read_bytes = watermarks = 0
+        found = self.plan.watched
+        for target in self._to_read():
             # A session keeps the partition object; a stopped partition has leader -1, so one
             # comparison notices both a deletion and a move.
             partition = target.partition
@@ -154,7 +158,6 @@ class Fetch:
             fetch_partition = target.asked
             log = partition.log
             watermark = partition.high_watermark
-            watermarks += watermark
             # The usual case in a session: no new records, and the client has everything else.
             # Each condition rules out one thing that `_read` would report.
             if (
@@ -166,7 +169,9 @@ class Fetch:
                 and fetch_partition.last_fetched_epoch < 0
                 and (not committed_only or partition.last_stable_offset == watermark)
             ):
+                settled.append((target, partition))
                 continue
+            watermarks += watermark
             try:
                 data = self._read(fetch_partition, partition, room, nothing_yet)
             except LogError as error:
@@ -180,6 +185,8 @@ class Fetch:
             room = max(0, room)  # a negative `max_bytes` fails the first partition only
             if not (incremental and target.knows(data)):
                 answers.append((target, data))
+        if settled:
+            watermarks += self._settle(settled)
         self.watermarks = watermarks
         return (
             read_bytes >= self.min_bytes
@@ -188,6 +195,30 @@ class Fetch:
             or self.available_bytes >= self.min_bytes
             or self._ends_in_older_segment()
         )
+
+    def _settle(self, settled: Iterable[tuple[FetchTarget, Partition]]) -> int:
+        """Have the session watch these partitions; return the sum of the high watermarks of others.
+
+        A follower may stop to follow, and an open transaction may end, without a word to watches.
+        """
+        session, node_id = self.plan.session, self.broker.node_id
+        assert session is not None, "only a session knows what its client knows"
+        watermarks = 0
+        for target, partition in settled:
+            if partition.leader == node_id and partition.log.first_unstable_offset is None:
+                session.settle(target, partition)
+            else:
+                watermarks += partition.high_watermark
+        return watermarks
+
+    def _to_read(self) -> Iterable[FetchTarget]:
+        """The partitions that `read` has to read, in their order."""
+        session, targets = self.plan.session, self.plan.targets
+        if session is None:
+            return targets.values()
+        if self.denied:
+            return [target for target in session.to_read() if target.key in targets]
+        return session.to_read()
 
     def _find(self, target: FetchTarget) -> Partition | None:
         """The partition that serves `target`; None after adding an answer that says why not."""
@@ -411,10 +442,11 @@ class Fetch:
     async def wait(self, max_wait_ms: int) -> FetchResponse:
         """Read again as records arrive, until it is enough or `max_wait_ms` have passed."""
         self.waiting = True
-        targets = self.plan.targets.values()
+        targets = self._to_read()
         partitions = [target.partition for target in targets if target.partition is not None]
         waiters = [self._waiters(partition) for partition in partitions]
-        with trio.move_on_after(max_wait_ms / 1000) as time, ParkedFetch(waiters) as parked:
+        parked = ParkedFetch(waiters, self.plan.session)
+        with trio.move_on_after(max_wait_ms / 1000) as time, parked:
             # Other tasks ran between `read` and here, while earlier responses were sent.  Records
             # that they appended woke nobody, so compare the watermarks and read again.
             before = self.watermarks

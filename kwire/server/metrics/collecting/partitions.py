@@ -58,6 +58,9 @@ def collect(broker: Broker, samples: Samples) -> Iterator[None]:
     """Give the metrics of each partition, and the sums over them; yields after each step."""
     totals = _Totals()
     yield from _partitions(broker, samples, totals)
+    for session in broker.fetch_sessions.parked:
+        totals.consumers |= session.parked
+        totals.watched += session.watched * len(session.parked)
     manager = "kafka_server_replicamanager_"
     samples.set(f"{manager}partitioncount", totals.partitions)
     samples.set(f"{manager}leadercount", totals.led)
