@@ -31,7 +31,7 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
 	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
-	spark bench bench-cluster metadata-records metrics dashboard opening demo clean \
+	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
 	console-figures console-pictures
 
 help: ## this list
@@ -131,6 +131,12 @@ bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: be
 
 bench-cluster: env-dev ## three brokers beside three of Apache Kafka; ARGS='--kraft', '--only failover'
 	$(VENV_PYTHON) -m kwire.conformance.bench.cluster $(ARGS)
+
+bench-growth: env-dev ## what requests, memory and starts cost as things grow, into GROWTH.md; ARGS='--only session --no-apache'
+	$(VENV_PYTHON) -m kwire.conformance.bench.growth $(ARGS)
+
+bench-mixed: env-dev ## ten minutes of mixed load, and the stalls of the loop with their causes, into MIXED.md; MINUTES=
+	$(VENV_PYTHON) -m kwire.conformance.bench.mixed $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 metadata-records: env-dev ## what Apache Kafka's controllers write beside kwire's brokers and beside their own
 	$(VENV_PYTHON) -m kwire.conformance.kraft $(ARGS)

@@ -213,6 +213,11 @@ class Apache(BenchBroker):
         self._node.stop()
         shutil.rmtree(self._node.directory, ignore_errors=True)
 
+    @property
+    def pid(self) -> int:
+        """The id of the running process."""
+        return self._node.pid
+
     def rss_mb(self) -> float | None:
         return rss_mb(self._node.pid)
 

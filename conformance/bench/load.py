@@ -251,12 +251,16 @@ def produce_on_many(
     *,
     acks: int = 1,
     version: int = PRODUCE_VERSION,
+    first: int = 0,
 ) -> Sample:
-    """Use one connection to the leader of each partition, with one request in flight on each."""
+    """Use one connection to the leader of each partition, with one request in flight on each.
+
+    `first` is the partition of the first address; the others follow.
+    """
     selector = selectors.DefaultSelector()
     pumps = []
     with _steady():
-        for partition, address in enumerate(addresses):
+        for partition, address in enumerate(addresses, first):
             sock = connect(address)
             frame = frames.produce(topic, partition, batch, acks, version).data
             pump = _Pump(sock, frame, first_reply(sock, topic, frame), 1, 1)
@@ -281,10 +285,16 @@ def produce_on_many(
 
 
 def fetch(
-    address: Address, topic: str, offsets: list[int], seconds: float, *, max_bytes: int
+    address: Address,
+    topic: str,
+    offsets: list[int],
+    seconds: float,
+    *,
+    max_bytes: int,
+    partition: int = 0,
 ) -> Sample:
     """Fetch from one offset after another on one connection, and only read the responses."""
-    prepared = frames.fetch(topic, 0, max_wait_ms=500, max_bytes=max_bytes)
+    prepared = frames.fetch(topic, partition, max_wait_ms=500, max_bytes=max_bytes)
     request = bytearray(prepared.data)
     reply = FetchReply(topic)
     buffer = bytearray(2 * max_bytes + 4096)

@@ -8,11 +8,12 @@ busy with something else. Each broker is started for one measurement.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
 from typing import NamedTuple, TypeVar
@@ -63,6 +64,7 @@ SAMPLED_EVERY = 500
 """Every 500th id is described to learn if all are loaded or expired; they are in all partitions."""
 
 PROBE_PAUSE_S = 0.001
+PROBE_PRIORITY = 2
 POLL_S = 0.005
 RETRY_S = 0.02
 PATIENCE_S = 180.0
@@ -83,7 +85,13 @@ class Waits(NamedTuple):
 
 
 def _probe(address: Address, topic: str, control: Connection) -> None:
-    """Send one small record after another until told to stop; then send the times in ns."""
+    """Send one small record after another until told to stop; then send the times in ns.
+
+    It runs before other programs, so that it waits for the broker and not for a processor.
+    """
+    if hasattr(os, "sched_setscheduler"):
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PROBE_PRIORITY))
     frame = frames.produce(topic, 0, frames.batch(1, 100)).data
     waits: list[int] = []
     with load.connect(address) as sock:
@@ -195,13 +203,8 @@ def _grow(address: Address, topic: str) -> None:
 def _step(producer: RawProducer) -> float:
     """Send the producer's next request until it succeeds; return the milliseconds that it took."""
     start_ns = perf_counter_ns()
-    while True:
-        producer.send()
-        while (succeeded := producer.receive()) is None:
-            continue  # the response is not complete
-        if succeeded:
-            return ms_since(start_ns)
-        time.sleep(RETRY_S)
+    producer.complete()
+    return ms_since(start_ns)
 
 
 def _add_partitions(address: Address, producer: RawProducer, topic: str) -> None:

@@ -48,6 +48,8 @@ LONG = 100
 RETRY_NS = 5_000_000
 """Time in ns after which a producer repeats a request; clients wait 20 ms and more."""
 
+PAUSE_S = 0.02
+"""Time before a request is sent again, where requests are not counted."""
 SETTING_UP_S = 30
 TIMEOUT_MS = 60_000
 VALUE_BYTES = 100
@@ -157,7 +159,7 @@ class RawProducer:
             if reply.error_code not in RETRIABLE or time.monotonic() > deadline:
                 name = ErrorCode(reply.error_code).name
                 raise RequestFailed(f"{kind.__name__} has the error {name}")
-            time.sleep(0.02)
+            time.sleep(PAUSE_S)
 
     # The measured work
 
@@ -169,6 +171,16 @@ class RawProducer:
         else:
             end = EndTxnRequest(self.name, self.producer_id, self.epoch, committed=True)
             self.sock.sendall(request(end, END_VERSION))
+
+    def complete(self) -> None:
+        """Send the next request until it succeeds, with pauses after retriable errors."""
+        while True:
+            self.send()
+            while (succeeded := self.receive()) is None:
+                continue  # the response is not complete
+            if succeeded:
+                return
+            time.sleep(PAUSE_S)
 
     def skip_produce(self) -> None:
         """End the transaction with the next request, since its partitions were added otherwise."""
