@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from kwire.console.decoding import proto_text
 from kwire.console.decoding.avro import AvroSchema, avro_schema
 from kwire.console.decoding.problem import CannotDecode
 from kwire.console.decoding.protobuf import (
@@ -31,6 +32,7 @@ from kwire.console.decoding.protobuf import (
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 TIMEOUT_S: Final = 5.0
 ANSWER_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -47,7 +49,8 @@ class RegisteredSchema:
     kind: str
     """`AVRO`, `PROTOBUF` or `JSON`."""
     text: str
-    """JSON of Avro and JSON Schema; of Protobuf the serialized descriptor in base64."""
+    """JSON of Avro and JSON Schema; of Protobuf the serialized descriptor in base64, or the text
+    of the schema."""
     references: list[tuple[str, str]] = field(default_factory=list)
     """Name and text of the schemas that it refers to, those first that others need."""
     _avro: AvroSchema | None = None
@@ -68,22 +71,20 @@ class RegisteredSchema:
         key = tuple(indexes)
         if key not in self._messages:
             files = [
-                file_descriptor(_bytes_of(text), name)
-                for name, text in self.references
-                if name not in well_known()
+                _file_of(text, name) for name, text in self.references if name not in well_known()
             ]
-            own = file_descriptor(_bytes_of(self.text), "the-schema.proto")
+            own = _file_of(self.text, "the-schema.proto")
             self._messages[key] = message_at(descriptors_of([*files, own])[-1], indexes)
         return self._messages[key], body[start:]
 
 
-def _bytes_of(text: str) -> bytes:
+def _file_of(text: str, name: str) -> FileDescriptorProto:
+    """The descriptor of a Protobuf schema, from a serialized one in base64 or from its text."""
     try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:
-        raise CannotDecode(
-            "the registry does not give Protobuf schemas as descriptors (format=serialized)"
-        ) from None
+        serialized = base64.b64decode(text, validate=True)
+    except ValueError:  # a registry that does not know format=serialized
+        return proto_text.file_of(text, name)
+    return file_descriptor(serialized, name)
 
 
 @dataclass

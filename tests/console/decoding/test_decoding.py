@@ -167,6 +167,14 @@ class RegistryOfTests(ThreadingHTTPServer):
                 "references": [{"name": "address.proto", "subject": "a/b", "version": 4}],
             },
             "/subjects/a%2Fb/versions/4": {"schema": serialized(address_file())},
+            "/schemas/ids/7": {
+                "schemaType": "PROTOBUF",
+                "schema": 'syntax = "proto3"; import "a.proto"; message B { shop.Address at = 1; }',
+                "references": [{"name": "a.proto", "subject": "text", "version": 1}],
+            },
+            "/subjects/text/versions/1": {
+                "schema": 'syntax = "proto3"; package shop; message Address { string city = 1; }'
+            },
             "/schemas/ids/5": ["no object"],
             "/schemas/ids/6": {"schemaType": "AVRO", "schema": '{"type": "nothing"}'},
         }
@@ -226,6 +234,12 @@ def test_json_schema_and_protobuf_of_a_registry_are_shown(registry: RegistryOfTe
     assert person.data == {"at": {"city": "Rome"}, "born": "1970-01-01T00:00:10Z"}
     pet = read(framed(3, b"\x04\x00\x00" + b"\x0a\x03Rex"), decoder=decoder)
     assert pet.data == {"name": "Rex"}, "a nested message, by its indexes"
+
+
+def test_protobuf_of_a_registry_that_gives_only_text_is_shown(registry: RegistryOfTests) -> None:
+    decoder = Decoder(SchemaRegistry(registry.url))
+    found = read(framed(7, b"\x00\x0a\x06\x0a\x04Rome"), decoder=decoder)
+    assert (found.kind, found.trouble, found.data) == ("protobuf", "", {"at": {"city": "Rome"}})
 
 
 @pytest.mark.parametrize(
