@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kwire.coordinators.contract.effects import TimerKey
-from kwire.groups.effects import GroupEffects, Ticket
+from kwire.groups.effects import GroupEffects, Rebalance, Ticket
 from kwire.groups.limits import GroupLimits
 from kwire.groups.timers import GroupTimer, SessionTimer
 
@@ -39,6 +39,13 @@ class GroupDecision:
     def note(self, text: str) -> None:
         """Add a sentence for the operator to the broker's log."""
         self.effects.notes.append(f"{self.NOUN} {self.group_id}: {text}")
+
+    def begin_rebalance(self, reason: str) -> None:
+        """Say why the group rebalances: what this decision has noted so far, else `reason`."""
+        if self.effects.rebalance is None:
+            subject = f"{self.NOUN} {self.group_id}: "
+            noted = "; ".join(note.removeprefix(subject) for note in self.effects.notes)
+            self.effects.rebalance = Rebalance(self.group_id, noted or reason, self.now_ms)
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
         """Start or restart a session: a member without a request for `timeout_ms` is removed."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from kwire.coordinators.contract import effects as coordinator
 from kwire.coordinators.contract.effects import Ticket, TimerKey
@@ -10,7 +11,7 @@ from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.group import Group
 from kwire.groups.timers import Timer
 
-__all__ = ["GroupEffects", "SoftState", "Ticket", "TimerKey"]
+__all__ = ["GroupEffects", "Rebalance", "SoftState", "Ticket", "TimerKey"]
 
 
 class SoftState(Protocol):
@@ -20,7 +21,18 @@ class SoftState(Protocol):
         """Set this state in `groups`, after the records have been applied."""
 
 
+class Rebalance(NamedTuple):
+    """The begin of a rebalance."""
+
+    group_id: str
+    reason: str
+    """For the operator, such as `member a-1 leaves (poll timed out)`."""
+    at_ms: int
+
+
+@dataclass(slots=True)
 class GroupEffects(coordinator.Effects[MachineRecord, Timer, SoftState]):
     """`soft` is the new state of one group that is not in the log."""
 
-    __slots__ = ()
+    rebalance: Rebalance | None = None
+    """The rebalance that begins with these effects, if any."""

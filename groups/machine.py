@@ -11,7 +11,7 @@ record of its kind or, for a simple group, an offset committed without a generat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +30,7 @@ from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups import offsets, txn_offsets
 from kwire.groups.classic.kind import ClassicKind
 from kwire.groups.classic.records import GROUP_METADATA
-from kwire.groups.effects import GroupEffects, Ticket
+from kwire.groups.effects import GroupEffects, Rebalance, Ticket
 from kwire.groups.group import Group
 from kwire.groups.kind import GroupKind, Groups
 from kwire.groups.limits import GroupLimits
@@ -73,6 +73,8 @@ class GroupMachine:
         """
         self.limits = limits
         self.surroundings = surroundings
+        self.on_rebalance: Callable[[Rebalance], None] | None = None
+        """Called when a rebalance of a group begins."""
         self.groups: Groups = {}
         self.offsets = Offsets()
         self.classic = ClassicKind(self.groups, limits, self._kind)
@@ -162,6 +164,8 @@ class GroupMachine:
         """Set the state that is not in the log of a group whose records have been applied."""
         if effects.soft is not None:
             effects.soft.install(self.groups)
+        if effects.rebalance is not None and self.on_rebalance is not None:
+            self.on_rebalance(effects.rebalance)
 
     def loaded(self, now_ms: int) -> Iterable[GroupEffects]:
         """Effects after the last record was applied: sessions and the retention check start."""

@@ -89,6 +89,7 @@ class AssignedDecision(GroupDecision, ABC, Generic[G, M, T]):
         """
         epoch = self.group.epoch + 1
         self.append(self.epoch_record(epoch, metadata_hash, *more))
+        self.begin_rebalance("what the members subscribe to, or its partitions, changed")
         self.note(f"epoch {epoch} begins")
         return epoch
 

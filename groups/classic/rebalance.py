@@ -29,6 +29,7 @@ def prepare_or_complete(decision: ClassicDecision, reason: str) -> None:
 def prepare(decision: ClassicDecision, reason: str) -> None:
     """Start a rebalance."""
     group = decision.group
+    decision.begin_rebalance(reason)
     decision.note(f"generation {group.generation_id} ends, {reason}")
     if group.state is ClassicState.COMPLETING_REBALANCE:
         fail_syncs(decision, ErrorCode.REBALANCE_IN_PROGRESS)

@@ -190,7 +190,8 @@ def not_ready(url: str, timeout_s: float) -> list[str]:
 
 
 def slow(url: str, timeout_s: float) -> dict[str, Any]:
-    """The slowest requests and the busiest clients of a broker, as its endpoint `/slow` has them.
+    """The slowest requests and the busiest clients of a broker, and why its groups rebalanced last,
+    as its endpoint `/slow` has them.
 
     Raises ScrapeFailed.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.runtime import CoordinatorRuntime, Shard
@@ -17,6 +17,7 @@ from kwire.coordinators.share_partitions.led import Done, LedPartition
 from kwire.groups.assigned.records import GroupEpoch
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import ClassicState
+from kwire.groups.effects import Rebalance
 from kwire.groups.machine import GroupMachine
 from kwire.groups.records import SHARE_GROUP, STREAMS_GROUP, OffsetCommit
 from kwire.groups.timers import RetentionTimer
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.partition import Partition
 
 
+GROUPS_KEPT_MAX: Final = 500
+"""Groups whose last rebalance is kept; a reader of `/slow` gets all of them."""
+
+
 class CoordinatorCounts:
     """The counts since this broker started.
 
@@ -40,6 +45,9 @@ class CoordinatorCounts:
     completed        rebalances of classic groups that ended with an assignment
     rebalances       new epochs of consumer, share and streams groups, by the kind
     acknowledgements records that members of share groups acknowledged, by the type
+
+    `last_rebalances` has the last rebalance of each of the GROUPS_KEPT_MAX groups that rebalanced
+    last, by group, in the order in which they began.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -47,8 +55,17 @@ class CoordinatorCounts:
         self.commits = self.deletions = self.expirations = self.completed = 0
         self.rebalances: Counter[str] = Counter()
         self.acknowledgements: Counter[AcknowledgeType] = Counter()
+        self.last_rebalances: dict[str, Rebalance] = {}
         broker.coordinators.on_groups = self._count_groups
         broker.on_shares = self._count_shares
+
+    def rebalanced(self, rebalance: Rebalance) -> None:
+        """Keep the begin of a rebalance, as the last one of its group."""
+        kept = self.last_rebalances
+        kept.pop(rebalance.group_id, None)
+        kept[rebalance.group_id] = rebalance
+        if len(kept) > GROUPS_KEPT_MAX:
+            del kept[next(iter(kept))]
 
     def _count_groups(self, coordinator: GroupCoordinator) -> None:
         coordinator.runtime.new_shard = partial(CountingShard, self)
@@ -69,6 +86,7 @@ class CountingShard(Shard[GroupMachine]):
     ) -> None:
         super().__init__(partition, machine, runtime)
         self._counts = counts
+        machine.on_rebalance = counts.rebalanced
 
     def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
         completed = sum(map(self._completes, effects.records))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from kwire.server.http.server import HttpLimits
 from kwire.server.metrics.samples import content_type, is_open_metrics
 
 if TYPE_CHECKING:
+    from kwire.groups.effects import Rebalance
     from kwire.server.metrics.health import Health
     from kwire.server.metrics.meters import Meters
     from kwire.server.metrics.samples import Samples
@@ -39,6 +40,8 @@ class MetricsEndpoint:
         self._health = health
         self._meters = meters
         self.scrape: Callable[[Collection[str] | None], Awaitable[Samples]] | None = None
+        self.rebalances: Mapping[str, Rebalance] = {}
+        """The last rebalance of groups, by group, in the order in which they began."""
 
     async def answer(self, request: HttpRequest) -> HttpReply:
         """The response to any request; errors become responses, too."""
@@ -80,7 +83,8 @@ class MetricsEndpoint:
         return HttpReply(200, b"".join(pieces), content_type(accept))
 
     def _slow(self) -> dict[str, Any]:
-        """The slowest requests and the busiest clients of the last two minutes; times are in ns."""
+        """The slowest requests and the busiest clients of the last two minutes, with times in ns,
+        and why groups rebalanced last, the newest first."""
         meters = self._meters
         meters.fold_connections()
         return {
@@ -92,4 +96,5 @@ class MetricsEndpoint:
             "clients": [
                 {**key._asdict(), **asdict(load)} for key, load in meters.clients.busiest()
             ],
+            "rebalances": [each._asdict() for each in reversed(self.rebalances.values())],
         }

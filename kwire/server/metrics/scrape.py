@@ -44,7 +44,7 @@ class Scraper:
         self._broker = broker
         self._meters = meters
         self._changes = ClusterChanges(broker)
-        self._counts = CoordinatorCounts(broker)
+        self.counts = CoordinatorCounts(broker)
         self.ends = EndOffsets(broker)
 
     async def run(self) -> None:
@@ -75,8 +75,8 @@ class Scraper:
             yield from cluster.collect(broker, samples)
         replication.collect(broker, self._changes, samples)
         if samples.wants(groups.GIVEN):
-            yield from groups.collect(broker, self.ends, self._counts, samples)
-        shares.collect(broker, self.ends, self._counts, samples)
+            yield from groups.collect(broker, self.ends, self.counts, samples)
+        shares.collect(broker, self.ends, self.counts, samples)
         yield
         transactions.collect(broker, samples)
         waits.collect(broker, samples)

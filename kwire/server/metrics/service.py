@@ -76,6 +76,7 @@ class Metrics:
         self.health.broker = broker
         nursery.start_soon(self._scraper.run)
         self._endpoint.scrape = self._scraper.scrape
+        self._endpoint.rebalances = self._scraper.counts.last_rebalances
 
     def serving(self) -> None:
         """Note that all listeners accept connections."""

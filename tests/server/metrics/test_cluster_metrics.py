@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kwire.cluster.membership.alone import LoneMembership
 from kwire.cluster.metadata.changes import AlterPartition, RegisterBroker, SetController
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.image import BrokerImage, PartitionImage
+from kwire.server.metrics.collecting import cluster
 from tests.requests.handlers.node import NODE_ID, Node
 from tests.server.metrics.scraping import scrape, scraper_of
 
@@ -40,6 +43,21 @@ def test_controller_counts_brokers_topics_and_partitions(node: Node) -> None:
         "preferredreplicaimbalancecount": 1,
     }
     assert {name: found.of(f"{CONTROLLER}{name}") for name in expected} == expected
+
+
+def test_partitions_without_a_leader_are_named_up_to_a_limit(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("t", partitions=2)
+    scraper = scraper_of(node.broker)
+    assert scrape(scraper).all_of("kwire_partition_offline") == {}
+    node.create("u")
+    for topic in ("t", "u"):
+        change(node, topic, leader=-1, leader_epoch=1)
+    named = {("t", "0"): 1, ("u", "0"): 1}
+    assert scrape(scraper).all_of("kwire_partition_offline") == named
+    monkeypatch.setattr(cluster, "OFFLINE_NAMED_MAX", 1)
+    assert len(scrape(scraper).all_of("kwire_partition_offline")) == 1
 
 
 def test_broker_that_is_not_the_controller_gives_0(node: Node) -> None:

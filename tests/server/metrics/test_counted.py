@@ -9,20 +9,23 @@ import pytest
 import trio
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 from kwire.conformance.wire.cases import build
+from kwire.groups.effects import Rebalance
 from kwire.groups.timers import RetentionTimer
-from kwire.server.metrics.counted import CountingShard
+from kwire.server.metrics.counted import GROUPS_KEPT_MAX, CountingShard
 from kwire.server.metrics.scrape import Scraper
 from tests.coordinators.share_partitions.test_dead_letters_on_a_broker import reader_on
 from tests.requests.handlers.node import Node
 from tests.server.metrics.scraping import scrape, scraper_of
 from tests.server.metrics.test_coordinators import (
     SETTINGS,
+    beat,
     commit,
     hosting,
     join,
@@ -90,10 +93,66 @@ async def test_rebalance_of_a_classic_group_counts_once_it_has_an_assignment(
         refused = node.call(build.join("g"), 4)
         member, _ = await node.wait_for(build.join("g", refused.member_id), 4)
         assert counts(scraper)["group_completed_rebalance"] == 0
+        reason = scraper.counts.last_rebalances["g"].reason
+        assert reason.startswith(f"member {member.member_id} joins")
         reply = node.call(build.sync("g", member.member_id, member.generation_id), 3)
         assert reply.error_code == ErrorCode.NONE
         assert counts(scraper)["group_completed_rebalance"] == 1
         nursery.cancel_scope.cancel()
+
+
+async def test_rebalance_of_a_group_is_kept_with_its_reason_and_time(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    node.create("u")
+    first_ms = node.broker.now_ms()
+
+    def reason(group: str) -> str:
+        return scraper.counts.last_rebalances[group].reason
+
+    join(node, "modern", "a")
+    assert reason("modern") == "member a joins"
+    epoch = join(node, "modern", "b")
+    assert reason("modern") == "member b joins"
+    beat(node, "modern", "b", epoch, subscribed_topic_names=["t", "u"])
+    assert reason("modern") == "what the members subscribe to, or its partitions, changed"
+    beat(node, "modern", "b", -1)
+    assert reason("modern") == "member b leaves"
+    join_streams(node, "app")
+    assert list(scraper.counts.last_rebalances) == ["modern", "app"]
+    found = scrape(scraper).all_of("kwire_group_last_rebalance_timestamp_seconds")
+    assert found.keys() == {("modern", "consumer"), ("app", "streams")}
+    assert all(first_ms <= at_s * 1000 <= node.broker.now_ms() for at_s in found.values())
+
+
+async def test_commit_and_a_heartbeat_without_news_begin_no_rebalance(make_node: MakeNode) -> None:
+    node, scraper = measured(make_node)
+    epoch = join(node, "modern", "a")
+    scraper.counts.last_rebalances.clear()
+    beat(node, "modern", "a", epoch)
+    commit(node, "simple", 1)
+    assert scraper.counts.last_rebalances == {}
+
+
+async def test_rebalance_whose_record_is_refused_does_not_count(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, scraper = measured(make_node)
+    join(node, "modern", "a")
+    scraper.counts.last_rebalances.clear()
+    monkeypatch.setattr(CountingShard, "append", lambda *_: ErrorCode.NOT_COORDINATOR)
+    reply = node.call(ConsumerGroupHeartbeatRequest("modern", "a", -1), 1)
+    assert reply.error_code == ErrorCode.NOT_COORDINATOR
+    assert scraper.counts.last_rebalances == {}
+
+
+def test_last_rebalances_of_a_limited_number_of_groups_are_kept(node: Node) -> None:
+    own = scraper_of(node.broker).counts
+    for number in range(GROUPS_KEPT_MAX + 2):
+        own.rebalanced(Rebalance(f"g-{number}", "member m joins", number))
+    own.rebalanced(Rebalance("g-2", "member m leaves", 9))
+    assert len(own.last_rebalances) == GROUPS_KEPT_MAX
+    assert "g-1" not in own.last_rebalances
+    assert list(own.last_rebalances)[-1] == "g-2"
 
 
 async def test_records_that_are_loaded_do_not_count(make_node: MakeNode) -> None:

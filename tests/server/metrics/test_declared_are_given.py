@@ -22,13 +22,25 @@ from tests.inside import until
 from tests.requests.handlers.node import Node
 from tests.server.metrics.measured_broker import measured_broker
 from tests.server.metrics.scraping import given, names_given, scrape, scraper_of
-from tests.server.metrics.test_coordinators import commit, coordinating, join, join_streams
+from tests.server.metrics.test_cluster_metrics import change
+from tests.server.metrics.test_coordinators import (
+    SETTINGS,
+    commit,
+    coordinating,
+    hosting,
+    join,
+    join_streams,
+)
 from tests.server.network.test_connection import connected, fetch, produce
 
 
 async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozenset[str]:
     """The metrics of a broker with groups, an open transaction and a quota in use."""
-    node = coordinating(make_node)
+    node = make_node(SETTINGS)
+    scraper = scraper_of(node.broker)
+    hosting(node)
+    node.create("leaderless")
+    change(node, "leaderless", leader=-1, leader_epoch=1)
     commit(node, "simple", 0, 0)
     join(node, "modern", "m")
     join_streams(node, "app")
@@ -39,7 +51,7 @@ async def names_of_groups_and_quotas(make_node: Callable[..., Node]) -> frozense
     assert quotas is not None
     quotas.produced("alice", "app", 1)
     quotas.requested("alice", "app", 1)
-    return names_given(scraper_of(node.broker))
+    return names_given(scraper)
 
 
 async def names_of_a_share_group(directory: Path) -> frozenset[str]:

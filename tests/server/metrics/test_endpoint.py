@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from kwire.broker.broker import Broker
 from kwire.codecs.messages.fetch import FetchResponse
 from kwire.codecs.messages.produce import ProduceResponse
+from kwire.groups.effects import Rebalance
 from kwire.server.http.messages import HttpRequest
 from kwire.server.metrics.endpoint import MetricsEndpoint
 from kwire.server.metrics.health import Health, Phase
@@ -146,6 +147,15 @@ async def test_slow_lists_requests_and_clients(
 
 def endpoint(host: str = "127.0.0.1") -> MetricsEndpoint:
     return MetricsEndpoint(host, Health(), Meters())
+
+
+async def test_slow_lists_the_last_rebalance_of_groups_the_newest_first() -> None:
+    own = endpoint()
+    own.rebalances = {each: Rebalance(each, "member m joins", 5) for each in ("older", "newer")}
+    reply = await own.answer(request("GET", "/slow"))
+    assert reply.body["rebalances"] == [
+        {"group_id": each, "reason": "member m joins", "at_ms": 5} for each in ("newer", "older")
+    ]
 
 
 def request(method: str, target: str, host: str = "localhost:1") -> HttpRequest:

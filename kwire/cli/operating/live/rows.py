@@ -45,6 +45,9 @@ class TopGroup:
     """The partition with the largest lag, if there is any lag."""
     worst_lag: int | None
     coordinator: int
+    rebalanced_s_ago: float | None = None
+    """When its last rebalance began; from metrics."""
+    rebalance_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ class TopView:
     requests: list[TopRequest]
     slow: list[TopSlowest]
     clients: list[TopClient]
+    offline: list[str]
+    """The partitions without a leader, as TOPIC-NUMBER."""
     with_metrics: int
     """The number of brokers whose metrics endpoints answered."""
     metrics_trouble: dict[int, str]

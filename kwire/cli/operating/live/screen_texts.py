@@ -11,6 +11,9 @@ from kwire.cli.operating.live.tables import (
 )
 from kwire.cli.text.output import counted
 
+OFFLINE_NAMED_MAX = 5
+"""Partitions without a leader that a line names; --json has all."""
+
 
 def sums_of(view: TopView) -> str:
     """Two lines: the cluster, and its sums."""
@@ -31,8 +34,10 @@ def sums_of(view: TopView) -> str:
 def problems_of(view: TopView) -> list[str]:
     """What is not well: brokers that are away or fail, and partitions."""
     found = [f"broker {each.broker}: {each.trouble}" for each in view.brokers if each.trouble]
-    if view.totals.offline:
-        found.append(f"{counted(view.totals.offline, 'partition')} offline")
+    if view.offline:
+        named = ", ".join(view.offline[:OFFLINE_NAMED_MAX])
+        more = ", ..." if len(view.offline) > OFFLINE_NAMED_MAX else ""
+        found.append(f"{counted(len(view.offline), 'partition')} offline: {named}{more}")
     if view.totals.under_replicated:
         found.append(f"{counted(view.totals.under_replicated, 'partition')} under-replicated")
     return found

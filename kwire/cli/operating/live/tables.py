@@ -140,6 +140,8 @@ GROUPS: Final = TopTable(
         TopColumn("most behind", "worst", is_number=False),
         TopColumn("by", "worst_lag", count_text),
         TopColumn("coordinator", "coordinator", count_text),
+        TopColumn("rebalanced", "rebalanced_s_ago", left_text),
+        TopColumn("because", "rebalance_reason", is_number=False),
     ),
     sorted_by="lag",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from kwire.cli.operating.live.from_metrics import (
 )
 from kwire.cli.operating.live.rows import TopBroker, TopGroup, TopTopic, TopTotals, TopView
 from kwire.cli.operating.live.sample import TopSample
+from kwire.client.metrics.rebalances import last_rebalances
 
 if TYPE_CHECKING:
     from kwire.client.cluster import TopicPartition
@@ -39,7 +40,7 @@ def view_of(before: TopSample, after: TopSample) -> TopView:
     rates = topic_rates(before, after)
     brokers = list(_brokers(before, after, appended, interval_s))
     topics = list(_topics(old, new, appended, lags, rates, interval_s))
-    groups = list(_groups(old, new, lags, interval_s))
+    groups = list(_groups(old, new, lags, after, interval_s))
     known = [each for each in after.metrics.values() if each.scrape is not None]
     return TopView(
         cluster=new.cluster_id,
@@ -53,6 +54,7 @@ def view_of(before: TopSample, after: TopSample) -> TopView:
         requests=request_rows(before, after),
         slow=slow_rows(after),
         clients=client_rows(after),
+        offline=[str(place) for place, state in new.partitions.items() if state.leader_id < 0],
         with_metrics=len(known),
         metrics_trouble={
             broker_id: each.trouble
@@ -95,9 +97,11 @@ def _groups(
     old: ClusterProgress,
     new: ClusterProgress,
     lags: Mapping[str, Mapping[TopicPartition, int]],
+    after: TopSample,
     interval_s: float,
 ) -> Iterator[TopGroup]:
-    """Yield the row of each group."""
+    """Yield the row of each group; its last rebalance is in the metrics of `after`."""
+    rebalances = last_rebalances(each.slow for each in after.metrics.values())
     for name, group in new.groups.items():
         own = lags[name]
         total = sum(own.values()) if own else None
@@ -109,6 +113,7 @@ def _groups(
         worst = max(own, key=lambda place: own[place], default=None)
         if worst is not None and not own[worst]:
             worst = None
+        rebalance = rebalances.get(name)
         yield TopGroup(
             name,
             group.type,
@@ -121,6 +126,8 @@ def _groups(
             None if worst is None else str(worst),
             None if worst is None else own[worst],
             group.coordinator_id,
+            None if rebalance is None else max(0.0, after.time_s - rebalance.at_ms / 1000),
+            None if rebalance is None else rebalance.reason,
         )
 
 

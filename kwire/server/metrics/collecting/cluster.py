@@ -27,24 +27,30 @@ GIVEN: Final = (
     "kafka_server_node_metrics_",
     "kafka_server_broker_metadata_metrics_",
     "kwire_controller_epoch",
+    "kwire_partition_offline",
     "kwire_acl_count",
 )
 """How the names of the metrics begin that `collect` gives."""
 
+OFFLINE_NAMED_MAX: Final = 1000
+"""Partitions without a leader that are named; the number of all is a metric of its own."""
 PARTITIONS_PER_STEP: Final = 2000
 """They take 2 ms."""
 
 
 def collect(broker: Broker, samples: Samples) -> Iterator[None]:
     """Give the metrics of the cluster and of its metadata; yields after each step."""
+    offline_of = samples.series("kwire_partition_offline")
     image = broker.image  # one image from the first step to the last
     partitions = offline = not_preferred = moving = step = 0
-    for topic in image.topics.values():
+    for name, topic in image.topics.items():
         partitions += len(topic.partitions)
-        for partition in topic.partitions:
+        for index, partition in enumerate(topic.partitions):
             leader = partition.leader
             if leader == NO_LEADER:
                 offline += 1
+                if offline <= OFFLINE_NAMED_MAX:
+                    offline_of[name, str(index)] = 1
             elif partition.replicas and leader != partition.replicas[0]:
                 not_preferred += 1
             if leader == broker.node_id and (partition.adding or partition.removing):

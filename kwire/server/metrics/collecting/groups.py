@@ -59,7 +59,7 @@ def collect(
     if coordinator is not None:
         partition_states.update(shard.state.value for shard in coordinator.runtime.shards.values())
         for shard in list(coordinator.runtime.active()):
-            yield from _groups(shard.machine, states, samples)
+            yield from _groups(shard.machine, states, counts_since_start, samples)
             offsets += yield from _offsets(shard.machine.offsets, ends, samples)
     coordination = "kafka_server_group_coordinator_metrics_"
     for kind, counts in states.items():
@@ -89,12 +89,16 @@ def _counts(counts: CoordinatorCounts, samples: Samples) -> None:
 
 
 def _groups(
-    machine: GroupMachine, states: dict[str, dict[str, int]], samples: Samples
+    machine: GroupMachine,
+    states: dict[str, dict[str, int]],
+    since_start: CoordinatorCounts,
+    samples: Samples,
 ) -> Iterator[None]:
     """Count the groups of one partition, and give the metrics of each; yields after each step."""
     members_of = samples.series("kafka_consumergroup_members")
     epoch_of, state_of = samples.series("kwire_group_epoch"), samples.series("kwire_group_state")
     tasks_of = samples.series("kwire_streams_group_tasks")
+    rebalanced_of = samples.series("kwire_group_last_rebalance_timestamp_seconds")
     for number, group in enumerate(list(machine.groups.values()), 1):
         group_id, kind, state = group.group_id, group.type_name, group.state_name
         states[kind][state] = states[kind].get(state, 0) + 1
@@ -102,6 +106,9 @@ def _groups(
         members_of[group_id,] = len(members)
         epoch_of[group_id, kind] = _epoch(group)
         state_of[group_id, kind, state] = 1
+        last = since_start.last_rebalances.get(group_id)
+        if last is not None:
+            rebalanced_of[group_id, kind] = last.at_ms / 1000
         if kind == STREAMS:
             for role in ("active", "standby", "warmup"):
                 tasks_of[group_id, role] = _tasks(members.values(), role)

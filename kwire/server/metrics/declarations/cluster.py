@@ -49,6 +49,12 @@ CLUSTER: Final = (
         "elections",
         "How often a partition of the cluster got another leader; every broker counts all",
     ),
+    gauge(
+        "kwire_partition_offline",
+        "topic partition",
+        "",
+        "1 for a partition without a leader, of at most 1,000; every broker names all",
+    ),
     gauge("kwire_controller_epoch", "", "", "Epoch of the controller; it grows with each election"),
     _loader("CurrentControllerId", "", "Id of the controller; -1 if there is none"),
     _loader("CurrentMetadataVersion", "", "Level of `metadata.version`"),

@@ -98,6 +98,12 @@ COORDINATORS: Final = (
         "Generation of a classic group, epoch of any other; each rebalance raises it",
     ),
     gauge(
+        "kwire_group_last_rebalance_timestamp_seconds",
+        "group type",
+        "seconds",
+        "When the last rebalance of a group began, since 1970; `/slow` says why",
+    ),
+    gauge(
         "kwire_streams_group_tasks",
         "group role",
         "tasks",

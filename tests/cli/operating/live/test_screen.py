@@ -96,7 +96,7 @@ def test_screen_says_what_is_missing_without_metrics() -> None:
 def test_screen_shows_problems_and_the_error_of_the_last_sample() -> None:
     after = sample(1, {}, leaders={A0: -1})
     text = "\n".join(lines_of(view_of(sample(0, {}), after), TopChoice(), trouble="cannot connect"))
-    assert "cannot connect; 1 partition offline" in text
+    assert "cannot connect; 1 partition offline: a-0" in text
 
 
 def rates(screen: TopScreen, taken: TopSample) -> float | None:

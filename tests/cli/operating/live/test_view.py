@@ -8,7 +8,9 @@ import pytest
 
 from kwire.cli.operating.live.rows import TopGroup, TopTopic, TopView
 from kwire.cli.operating.live.sample import BrokerMetrics
+from kwire.cli.operating.live.screen_texts import OFFLINE_NAMED_MAX, problems_of
 from kwire.cli.operating.live.view import view_of
+from kwire.client.cluster import TopicPartition
 from tests.cli.operating.live.samples import A0, A1, B0, group, metrics, sample
 
 
@@ -229,3 +231,24 @@ def test_busiest_clients_of_all_brokers_have_rates_over_the_window() -> None:
 
 def test_clients_of_a_broker_that_has_just_started_have_no_rates() -> None:
     assert with_slow({"window_s": 0, "clients": [CLIENT]}).clients == []
+
+
+def test_group_has_its_latest_rebalance_of_all_brokers() -> None:
+    found = {
+        number: metrics(1, "", {"rebalances": [{"group_id": "g", "reason": why, "at_ms": at_ms}]})
+        for number, (why, at_ms) in enumerate(
+            [("member a joins", 998_000), ("member a leaves", 999_000)], 1
+        )
+    }
+    view = view_of(sample(0, {}), sample(1, {}, group("g", {}), group("h", {}), metrics=found))
+    rows = {row.group: (row.rebalance_reason, row.rebalanced_s_ago) for row in view.groups}
+    assert rows == {"g": ("member a leaves", 2.0), "h": (None, None)}
+
+
+def test_partitions_without_a_leader_are_named_in_the_problems_up_to_a_limit() -> None:
+    view = view_of(sample(0, {}), sample(1, {}, leaders={A1: -1}))
+    assert view.offline == ["a-1"]
+    assert problems_of(view) == ["1 partition offline: a-1"]
+    many = {TopicPartition("c", number): -1 for number in range(OFFLINE_NAMED_MAX + 1)}
+    view = view_of(sample(0, {}), sample(1, {}, leaders=many))
+    assert problems_of(view) == ["6 partitions offline: c-0, c-1, c-2, c-3, c-4, ..."]
