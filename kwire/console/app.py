@@ -13,8 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kwire.client.errors import (
@@ -32,6 +31,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.console import views
 from kwire.console.security import AccessRules, BodyTooLarge, Gatekeeper
 from kwire.console.site import FOLDER, Site, SitePage, Visit
+from kwire.console.static_files import StaticFiles
 
 log = logging.getLogger("kwire.console")
 
@@ -117,7 +117,8 @@ def application(site: Site, rules: AccessRules) -> ASGIApp:
 
         async def answer(request: Request) -> Response:
             try:
-                return await page.view(Visit(site, request))
+                with site.pool.pages.page():
+                    return await page.view(Visit(site, request))
             except ClientError as error:
                 return error_page(site, request, status_of(error), str(error))
             except BodyTooLarge:
@@ -136,7 +137,7 @@ def application(site: Site, rules: AccessRules) -> ASGIApp:
         return error_page(site, request, 500, f"{type(error).__name__} in {request.url.path}")
 
     routes = [Route(page.path, endpoint(page), methods=list(page.methods)) for page in pages]
-    static = Mount("/static", StaticFiles(directory=FOLDER / "static"))
+    static = Route("/static/{name}", StaticFiles(FOLDER / "static").answer)
     app = Starlette(
         routes=[*routes, static],
         exception_handlers={HTTPException: on_http_error, 500: on_defect},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -146,10 +147,10 @@ def shown_table(
         found = [row for row in rows if all(word in text_of(row).casefold() for word in words)]
     column = next((each for each in columns if each.key and each.name == state.sort), None)
     if column is not None and column.key is not None:
-        key = column.key
-        with_key = [row for row in found if key(row) is not None]
-        without_key = [row for row in found if key(row) is None]
-        found = sorted(with_key, key=key, reverse=state.descending) + without_key
+        keyed = [(column.key(row), row) for row in found]
+        with_key = [each for each in keyed if each[0] is not None]
+        with_key.sort(key=itemgetter(0), reverse=state.descending)
+        found = [row for _, row in with_key] + [row for key, row in keyed if key is None]
     page = min(state.page, max(1, -(-len(found) // state.per_page)))
     start = (page - 1) * state.per_page
     shown = TableState(

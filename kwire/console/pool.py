@@ -18,6 +18,7 @@ import trio
 
 from kwire.client.cluster import Cluster
 from kwire.client.errors import ClientError, RequestTimedOut
+from kwire.console.precedence import PagesFirst
 
 T = TypeVar("T")
 
@@ -67,6 +68,8 @@ class ClusterPool:
     ) -> None:  # fmt: skip
         """`connect` makes a Cluster; it need not be connected.  `clock` is in seconds."""
         self.connect = connect
+        self.pages = PagesFirst()
+        """The pages that are being made, for which work beside them waits."""
         self._clock = clock
         self.nursery: trio.Nursery | None = None
         """Where costly results are renewed; None if they are not."""
@@ -128,14 +131,18 @@ class ClusterPool:
         raise RequestTimedOut(f"the cluster did not answer in {timeout_s:g} s")
 
     async def cached(
-        self, call: Callable[..., T], *arguments: Hashable, fresh_s: float = FRESH_S
+        self,
+        call: Callable[..., T],
+        *arguments: Hashable,
+        fresh_s: float = FRESH_S,
+        is_large: Callable[[T], bool] | None = None,
     ) -> T:
         """As `ask`, but a result that is fresh is given again.
 
         It is fresh for `fresh_s`, or AGE_PER_COST times as long as the call took.  A result that
-        was costly is given for a while longer, and renewed in the background, so that only the
-        first page waits.  Pages that want the same at the same time share one call.  Errors are
-        not kept.
+        was costly, or is large, is given for a while longer, and renewed in the background, so that
+        only the first page waits.  Pages that want the same at the same time share one call.
+        Errors are not kept.
         """
         key = (call, *arguments)
         while (kept := self._kept.get(key)) is not None:
@@ -144,7 +151,8 @@ class ClusterPool:
                 continue
             age_s = self._clock() - kept.taken_at
             is_fresh = age_s <= max(fresh_s, AGE_PER_COST * kept.cost_s)
-            is_usable = kept.cost_s > COSTLY_S and age_s <= USABLE_S and self.nursery is not None
+            is_costly = kept.cost_s > COSTLY_S or (is_large is not None and is_large(kept.result))
+            is_usable = is_costly and age_s <= USABLE_S and self.nursery is not None
             if is_fresh or is_usable:
                 self._kept.move_to_end(key)
                 if not is_fresh and not kept.is_renewed and self.nursery is not None:
@@ -181,6 +189,7 @@ class ClusterPool:
         """Put a new result in the place of an old one.  After an error the next page asks."""
         new = Kept(old.done)
         try:
+            await trio.to_thread.run_sync(self.pages.wait, abandon_on_cancel=True)
             await self._fill(new, call, arguments)
         except ClientError:
             if self._kept.get(key) is old:
@@ -189,10 +198,11 @@ class ClusterPool:
         if self._kept.get(key) is old:
             self._kept[key] = new
 
-    def forget_results(self) -> None:
-        """Drop what is kept, after a change of the cluster."""
+    def forget_results(self, call: Callable[..., object] | None = None) -> None:
+        """Drop what is kept, after a change of the cluster; only results of `call` if given."""
         for key in [key for key, kept in self._kept.items() if kept.taken_at >= 0]:
-            del self._kept[key]
+            if call is None or cast("tuple[object, ...]", key)[0] is call:
+                del self._kept[key]
 
     def _forget_oldest(self) -> None:
         """Drop the results that were used least recently, past CACHED_MAX."""

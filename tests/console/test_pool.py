@@ -11,6 +11,7 @@ import trio.testing
 from kwire.client.cluster import Cluster
 from kwire.client.errors import Misuse, RequestTimedOut
 from kwire.console.pool import CACHED_MAX, ClusterPool
+from kwire.console.precedence import QUIET_S, PagesFirst
 
 
 def pool(threads: int = 4, now: list[float] | None = None) -> ClusterPool:
@@ -159,6 +160,52 @@ async def test_costly_result_is_given_while_a_new_one_is_on_its_way() -> None:
     own.nursery = None
     now[0] += 11.0
     assert await own.cached(call) == 3, "nobody renews it"
+
+
+async def test_large_result_is_given_while_a_new_one_is_on_its_way_even_if_it_cost_nothing() -> (
+    None
+):
+    now = [0.0]
+    own, sizes = pool(now=now), [3, 4, 1, 2, 0]
+
+    def call(_: Cluster) -> int:
+        return sizes.pop(0)
+
+    async def size() -> int:
+        return await own.cached(call, is_large=lambda size: size >= 3)
+
+    found = []
+    for _ in range(5):
+        async with trio.open_nursery() as nursery:
+            own.nursery = nursery
+            found.append(await size())
+        now[0] += 2.0
+    assert found == [3, 3, 4, 2, 0], "small ones are asked for again before they are given"
+
+
+async def test_renewal_waits_for_the_pages_that_are_being_made() -> None:
+    now = [0.0]
+    own, calls, waits = pool(now=now), [], []
+
+    def call(_: Cluster) -> int:
+        calls.append(len(waits))
+        return len(calls)
+
+    await own.cached(call, is_large=lambda _: True)
+    now[0] = 2.0
+
+    def pause(pause_s: float) -> None:
+        waits.append(pause_s)
+        now[0] += pause_s
+
+    own.pages = PagesFirst(clock=lambda: now[0], sleep=pause)
+    with own.pages.page():
+        pass
+    async with trio.open_nursery() as nursery:
+        own.nursery = nursery
+        assert await own.cached(call, is_large=lambda _: True) == 1
+    assert waits == [pytest.approx(QUIET_S)]
+    assert calls == [0, 1]
 
 
 async def test_result_that_cannot_be_renewed_is_asked_for_by_the_next_page() -> None:

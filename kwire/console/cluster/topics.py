@@ -10,7 +10,7 @@ from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import ConfigResource, ConfigResourceKind, Source, describe_configs
 from kwire.client.connection import BrokerConnection
 from kwire.client.errors import ClientError, check
-from kwire.client.inspection.survey import from_each
+from kwire.client.inspection.survey import from_each, sizes_on
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
 from kwire.codecs.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -25,8 +25,7 @@ LATEST, EARLIEST = -1, -2
 CONSUMER_REPLICA_ID: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOverview:
+class TopicOverview(NamedTuple):
     """A topic as the metadata of the cluster have it."""
 
     name: str
@@ -38,6 +37,15 @@ class TopicOverview:
     """Partitions without a leader."""
     under_replicated: int
     """Partitions with replicas that are not in sync."""
+
+
+class KnownTopics(NamedTuple):
+    """All topics that may be seen."""
+
+    overviews: Sequence[TopicOverview]
+    """Sorted by name."""
+    metadata: Mapping[str, MetadataResponseTopic]
+    """By name."""
 
 
 class TopicNumbers(NamedTuple):
@@ -118,21 +126,27 @@ def is_changed(config: DescribeConfigsResourceResult) -> bool:
 
 def overview_of(topic: MetadataResponseTopic) -> TopicOverview:
     """The overview of a topic from its metadata."""
+    replication_factor = offline = under_replicated = 0
+    for each in topic.partitions:  # one pass: a list has 10,000 topics
+        replicas = len(each.replica_nodes)
+        replication_factor = max(replication_factor, replicas)
+        offline += each.leader_id < 0
+        under_replicated += len(each.isr_nodes) < replicas
     return TopicOverview(
         topic.name or "",
         len(topic.partitions),
-        max((len(each.replica_nodes) for each in topic.partitions), default=0),
+        replication_factor,
         topic.is_internal,
-        sum(each.leader_id < 0 for each in topic.partitions),
-        sum(len(each.isr_nodes) < len(each.replica_nodes) for each in topic.partitions),
+        offline,
+        under_replicated,
     )
 
 
-def topic_overviews(cluster: Cluster) -> list[TopicOverview]:
-    """All topics that may be seen, sorted by name."""
+def known_topics(cluster: Cluster) -> KnownTopics:
+    """All topics that may be seen now."""
     reply = cluster.retrying(lambda: cluster.refresh(None))
-    found = [overview_of(topic) for topic in reply.topics if topic.name and not topic.error_code]
-    return sorted(found, key=lambda topic: topic.name)
+    metadata = {topic.name: topic for topic in reply.topics if topic.name and not topic.error_code}
+    return KnownTopics([overview_of(metadata[name]) for name in sorted(metadata)], metadata)
 
 
 def topic_numbers(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicNumbers]:
@@ -151,6 +165,17 @@ def topic_numbers(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicNumb
         )
         for topic in topics
     }
+
+
+def sizes_by_topic(cluster: Cluster) -> dict[str, int]:
+    """The bytes of all replicas of each topic, as far as the brokers report them."""
+    cluster.retrying(lambda: cluster.refresh([]))
+    found: dict[str, int] = {}
+    for result in from_each(cluster, lambda _, broker: sizes_on(broker)).values():
+        if not isinstance(result, ClientError):
+            for place, size_bytes in result.size_bytes.items():
+                found[place.topic] = found.get(place.topic, 0) + size_bytes
+    return found
 
 
 def places_of(topic: MetadataResponseTopic) -> list[TopicPartition]:

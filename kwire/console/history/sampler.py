@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import ClientError
 from kwire.client.inspection.many_groups import (
+    PARTITIONS_AT_ONCE,
     GroupPositions,
     Listed,
     ListedGroups,
@@ -25,14 +27,15 @@ from kwire.client.inspection.many_groups import (
 )
 from kwire.client.inspection.survey import from_each, sizes_on
 from kwire.client.metrics.scrape import MetricValue, ScrapeFailed, scrape_page
+from kwire.codecs.messages.metadata import MetadataResponseTopic
 from kwire.console.history.in_flight import TIMEOUT_S
 from kwire.console.history.series import SampleHistory, SeriesKey
 
 INTERVAL_S: Final = 5.0
 SHARE_MAX: Final = 0.2
 """The most of the time that samples take."""
-METADATA_INTERVAL_MS: Final = 30_000
-"""How old the metadata of all topics become; new topics are seen so late."""
+METADATA_INTERVAL_S: Final = 10.0
+"""How old the metadata of all topics are when a sample begins."""
 SIZES_INTERVAL_MS: Final = 60_000
 """How old the sizes become; a broker walks all of its logs for them."""
 
@@ -51,11 +54,17 @@ GROUP_RATE: Final = "group-rate"
 """Records per second that a group commits."""
 REQUEST_RATE: Final = "request-rate"
 """Requests per second, by API, of all endpoints."""
+ERROR_RATE: Final = "error-rate"
+"""Error codes in responses per second, by API, of all endpoints."""
 REQUEST_TIME: Final = "request-time"
 """The time of requests in ms, by API and quantile: the highest of all endpoints."""
 
 REQUESTS_TOTAL: Final = "kafka_network_requestmetrics_requests_total"
+ERRORS_TOTAL: Final = "kafka_network_requestmetrics_errors_total"
+NO_ERROR: Final = "NONE"
+"""The label `error` of responses without an error, which are counted as well."""
 REQUEST_TIME_MS: Final = "kafka_network_requestmetrics_totaltimems"
+SCRAPED: Final = (REQUESTS_TOTAL, ERRORS_TOTAL, REQUEST_TIME_MS)
 PARTS_OF_FETCH: Final = ("FetchConsumer", "FetchFollower")
 """Names of requests that are counted as Fetch, too."""
 QUANTILES: Final = ("0.5", "0.99")
@@ -96,7 +105,8 @@ class _CountersBefore:
     time_ms: int = 0
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[str, GroupPositions] = field(default_factory=dict)
-    requests: Mapping[str, float] = field(default_factory=dict)
+    requests: Mapping[SeriesKey, float] = field(default_factory=dict)
+    """Requests and errors, by the series of their rate."""
 
 
 class HistorySampler:
@@ -108,9 +118,11 @@ class HistorySampler:
         history: SampleHistory,
         now_ms: Callable[[], int],
         metrics_urls: Sequence[str] = (),
+        wait_for_pages: Callable[[], None] = lambda: None,
     ) -> None:
         """`connect` returns a new cluster, which belongs to the sampler.  `metrics_urls` are
-        endpoints of brokers with their request times."""
+        endpoints of brokers with their request times.  `wait_for_pages` is called before each step
+        of a sample, and returns when the step may begin."""
         self.history = history
         self.latest: LatestSample | None = None
         self.trouble: str | None = None
@@ -120,16 +132,20 @@ class HistorySampler:
         self._connect = connect
         self._now_ms = now_ms
         self._metrics_urls = metrics_urls
+        self._wait_for_pages = wait_for_pages
+        self._waited_ms = 0
         self._cluster: Cluster | None = None
         self._before = _CountersBefore()
-        self._metadata_ms: int | None = None
         self._sizes_ms: int | None = None
         self._sizes: dict[int, dict[TopicPartition, int]] = {}
 
-    def sample(self) -> None:
-        """Take one sample.  A failure is kept in `trouble`, and the next sample starts anew."""
+    def sample(self, topics: Mapping[str, MetadataResponseTopic]) -> None:
+        """Take one sample of the topics with these metadata, by name.
+
+        A failure is kept in `trouble`, and the next sample starts anew.
+        """
         try:
-            self._sample()
+            self._sample(topics)
             self.trouble = None
         except ClientError as error:
             self.trouble = str(error)
@@ -139,7 +155,7 @@ class HistorySampler:
         """Close the connections."""
         if self._cluster is not None:
             self._cluster.close()
-        self._cluster, self._metadata_ms = None, None
+        self._cluster = None
 
     @property
     def pause_s(self) -> float:
@@ -148,18 +164,21 @@ class HistorySampler:
 
     _took_s = 0.0
 
-    def _sample(self) -> None:
-        start_ms = self._now_ms()
-        cluster = self._connected(start_ms)
+    def _sample(self, topics: Mapping[str, MetadataResponseTopic]) -> None:
+        start_ms, self._waited_ms = self._now_ms(), 0
+        cluster = self._connected(topics)
+        self._let_pages_pass()
         groups = listed_groups(cluster)
         found = positions_of(cluster, groups.groups)
         positions = {name: each for name, each in found.items() if isinstance(each, dict)}
-        ends = known_end_offsets(cluster, _partitions(cluster))
+        ends = self._end_offsets(cluster)
         time_ms = self._now_ms()
         sizes_are_old = self._sizes_ms is None or time_ms - self._sizes_ms >= SIZES_INTERVAL_MS
         if sizes_are_old:
+            self._let_pages_pass()
             self._measure_sizes(cluster)
             self._sizes_ms = time_ms
+        self._let_pages_pass()
         lags = {name: with_lag(each, ends) for name, each in positions.items()}
         self.latest = self._summed(time_ms, cluster, groups, lags, ends)
         requests, values = self._scrape(time_ms)
@@ -171,18 +190,29 @@ class HistorySampler:
             values |= self._series_of_sizes(self.latest)
         self.history.add(time_ms, values)
         self._before = _CountersBefore(time_ms, ends, positions, requests)
-        self._took_s = (self._now_ms() - start_ms) / 1000
+        self._took_s = (self._now_ms() - start_ms - self._waited_ms) / 1000
 
-    def _connected(self, now_ms: int) -> Cluster:
-        """The cluster, with metadata that are not too old."""
+    def _connected(self, topics: Mapping[str, MetadataResponseTopic]) -> Cluster:
+        """The cluster, with these metadata of topics."""
         if self._cluster is None:
             self._cluster = self._connect()
-        if self._metadata_ms is None or now_ms - self._metadata_ms >= METADATA_INTERVAL_MS:
-            cluster = self._cluster
-            cluster.topics.clear()  # those that were deleted since
-            cluster.retrying(lambda: cluster.refresh(None))
-            self._metadata_ms = now_ms
+        self._cluster.topics = dict(topics)
         return self._cluster
+
+    def _let_pages_pass(self) -> None:
+        """Wait for the pages that are being made; the wait is no part of what a sample takes."""
+        start_ms = self._now_ms()
+        self._wait_for_pages()
+        self._waited_ms += self._now_ms() - start_ms
+
+    def _end_offsets(self, cluster: Cluster) -> dict[TopicPartition, int]:
+        """The end offsets of all partitions, in steps between which pages are made."""
+        found: dict[TopicPartition, int] = {}
+        partitions = _partitions(cluster.topics)
+        while some := list(islice(partitions, PARTITIONS_AT_ONCE)):
+            self._let_pages_pass()
+            found |= known_end_offsets(cluster, some)
+        return found
 
     def _measure_sizes(self, cluster: Cluster) -> None:
         """Asks all brokers for the sizes of their replicas; those that fail keep the old ones."""
@@ -233,22 +263,30 @@ class HistorySampler:
         values[SeriesKey(CLUSTER_SIZE)] = sum(by_broker.values())
         return values
 
-    def _scrape(self, time_ms: int) -> tuple[dict[str, float], dict[SeriesKey, float | None]]:
-        """The counts of requests by API, and the values of the request series."""
+    def _scrape(self, time_ms: int) -> tuple[dict[SeriesKey, float], dict[SeriesKey, float | None]]:
+        """The counts of requests and of errors, and the values of the request series."""
         counts: list[MetricValue] = []
+        errors: list[MetricValue] = []
         times: list[MetricValue] = []
         self.metrics_trouble = None
         for url in self._metrics_urls:
             try:
-                scraped = scrape_page(url, (REQUESTS_TOTAL, REQUEST_TIME_MS), TIMEOUT_S)
+                scraped = scrape_page(url, SCRAPED, TIMEOUT_S)
             except ScrapeFailed as error:
                 self.metrics_trouble = str(error)
                 continue
             counts += scraped.of(REQUESTS_TOTAL)
+            errors += scraped.of(ERRORS_TOTAL)
             times += scraped.of(REQUEST_TIME_MS)
-        requests: dict[str, float] = {}
-        for api, _, value in _by_request(counts):
-            requests[api] = requests.get(api, 0.0) + value
+        requests: dict[SeriesKey, float] = {}
+        failed = [
+            MetricValue(each.labels, 0.0 if each.labels.get("error") == NO_ERROR else each.value)
+            for each in errors
+        ]
+        for kind, counted in ((REQUEST_RATE, counts), (ERROR_RATE, failed)):
+            for api, _, value in _by_request(counted):
+                key = SeriesKey(kind, api)
+                requests[key] = requests.get(key, 0.0) + value
         values: dict[SeriesKey, float | None] = {}
         for api, quantile, value in _by_request(times):
             if quantile in QUANTILES:
@@ -256,10 +294,12 @@ class HistorySampler:
                 values[key] = max(values.get(key) or 0.0, value)
         if self._before.time_ms:
             seconds = (time_ms - self._before.time_ms) / 1000
-            for api, count in requests.items():
-                before = self._before.requests.get(api)
+            # A counter that is new began at 0 after the last scrape, if there was one.
+            unseen = 0.0 if self._before.requests else None
+            for key, count in requests.items():
+                before = self._before.requests.get(key, unseen)
                 if before is not None and count >= before and seconds > 0:
-                    values[SeriesKey(REQUEST_RATE, api)] = (count - before) / seconds
+                    values[key] = (count - before) / seconds
         return requests, values
 
 
@@ -274,8 +314,8 @@ def _by_request(values: Iterable[MetricValue]) -> Iterator[tuple[str, str, float
             yield api, each.labels.get("quantile", ""), each.value
 
 
-def _partitions(cluster: Cluster) -> Iterable[TopicPartition]:
-    for name, topic in cluster.topics.items():
+def _partitions(topics: Mapping[str, MetadataResponseTopic]) -> Iterator[TopicPartition]:
+    for name, topic in topics.items():
         for each in topic.partitions:
             yield TopicPartition(name, each.partition_index)
 

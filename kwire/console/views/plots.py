@@ -9,12 +9,16 @@ from typing import Any, Final
 import trio
 from starlette.responses import Response
 
+from kwire.client.errors import ClientError
+from kwire.console.cluster.topics import KnownTopics, known_topics
+from kwire.console.history.observed import Observed, observed_by
 from kwire.console.history.sampler import (
     BROKER_SIZE,
     CLUSTER_RATE,
     CLUSTER_SIZE,
     GROUP_LAG,
     GROUP_RATE,
+    METADATA_INTERVAL_S,
     REQUEST_RATE,
     REQUEST_TIME,
     TOPIC_RATE,
@@ -22,6 +26,7 @@ from kwire.console.history.sampler import (
     HistorySampler,
 )
 from kwire.console.history.series import SampleHistory, SeriesKey, thinned
+from kwire.console.pool import FRESH_S
 from kwire.console.site import Site, SitePage, Visit
 from kwire.console.text import visible
 
@@ -31,6 +36,9 @@ POINTS_MAX: Final = 360
 SLOW_QUANTILE: Final = "0.99"
 LINES_MAX: Final = 6
 """Lines of a plot: the colours of the style sheet."""
+
+MANY_TOPICS: Final = 500
+"""From how many topics on a page does not wait for their newest metadata."""
 
 UNITS: Final[Mapping[str, str]] = {
     TOPIC_RATE: "records/s",
@@ -51,17 +59,44 @@ def sampler_of(site: Site) -> HistorySampler:
     sampler = site.parts.get(PART)
     if sampler is None:
         sampler = HistorySampler(
-            site.pool.connect, SampleHistory(), lambda: time.time_ns() // 1_000_000, site.metrics
+            site.pool.connect,
+            SampleHistory(),
+            lambda: time.time_ns() // 1_000_000,
+            site.metrics,
+            site.pool.pages.wait,
         )
         site.parts[PART] = sampler
     return sampler
+
+
+async def observed_on(site: Site) -> Observed | None:
+    """What the brokers' endpoints tell of clients and groups; None if the site knows none."""
+    if not site.metrics:
+        return None
+    return await trio.to_thread.run_sync(observed_by, site.metrics, abandon_on_cancel=True)
+
+
+async def all_topics(site: Site, fresh_s: float = FRESH_S) -> KnownTopics:
+    """All topics, as of the last `fresh_s` seconds; pages and samples share the requests.
+
+    If there are many, older ones are given while a request for new ones goes on.
+    """
+    return await site.pool.cached(
+        known_topics, fresh_s=fresh_s, is_large=lambda known: len(known.overviews) >= MANY_TOPICS
+    )
 
 
 async def keep_sampling(site: Site) -> None:
     """Take a sample each five seconds, as long as the console runs."""
     sampler = sampler_of(site)
     while True:
-        await trio.to_thread.run_sync(sampler.sample, abandon_on_cancel=True)
+        try:
+            # The list of topics needs the same metadata: one request is for both.
+            known = await all_topics(site, METADATA_INTERVAL_S)
+        except ClientError as error:
+            sampler.trouble = str(error)
+        else:
+            await trio.to_thread.run_sync(sampler.sample, known.metadata, abandon_on_cancel=True)
         await trio.sleep(sampler.pause_s)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -17,17 +18,20 @@ from kwire.console.cluster.topics import (
     TopicNumbers,
     TopicOverview,
     is_changed,
+    known_topics,
+    sizes_by_topic,
     topic_detail,
     topic_numbers,
-    topic_overviews,
 )
 from kwire.console.history.sampler import TOPIC_RATE, TOPIC_SIZE, TopicNow
-from kwire.console.listing import TableColumn, shown_table
+from kwire.console.listing import ShownTable, TableColumn, TableState, shown_table
 from kwire.console.site import SitePage, Visit
-from kwire.console.views.plots import sampler_of
+from kwire.console.views.plots import all_topics, sampler_of
 
 SHOW_INTERNAL = "internal"
 ONLY_CHANGED = "changed"
+SIZE = "size"
+"""The column of the list that is sorted by sizes asked for then."""
 SOURCE_LABELS: dict[int, str] = {
     Source.TOPIC: "topic",
     Source.DYNAMIC_BROKER: "broker, dynamic",
@@ -43,10 +47,8 @@ class TopicRow(NamedTuple):
     topic: TopicOverview
     now: TopicNow | None
     """None before the first sample that has the topic."""
-
-    @property
-    def size_bytes(self) -> int | None:
-        return None if self.now is None else self.now.size_bytes
+    size_bytes: int | None = None
+    """Bytes of all replicas; only lists that are sorted by it have it."""
 
     @property
     def rate(self) -> float | None:
@@ -61,8 +63,8 @@ class TopicRow(NamedTuple):
     @property
     def lag(self) -> int | None:
         """The highest lag of a group."""
-        known = [lag for _, lag in self.groups if lag is not None]
-        return max(known, default=None)
+        lags = () if self.now is None else self.now.lags.values()
+        return max((lag for lag in lags if lag is not None), default=None)
 
 
 TOPIC_COLUMNS: tuple[TableColumn[TopicRow], ...] = (
@@ -74,7 +76,7 @@ TOPIC_COLUMNS: tuple[TableColumn[TopicRow], ...] = (
         title="Offsets from start to end; compaction and transactions leave gaps",
     ),
     TableColumn(
-        "size", "Size", lambda row: row.size_bytes, is_number=True,
+        SIZE, "Size", lambda row: row.size_bytes, is_number=True,
         title="Bytes of all replicas",
     ),
     TableColumn(
@@ -113,22 +115,45 @@ def numbers_of(cluster: Cluster, *names: str) -> dict[str, TopicNumbers]:
 
 
 async def topics(visit: Visit) -> Response:
-    """The list of topics.  Kafka's internal topics are in it if the URL says so."""
-    found = await visit.cached(topic_overviews)
+    """The list of topics.  Kafka's internal topics are in it if the URL says so.
+
+    Sizes by which the list is sorted are those that it shows.
+    """
+    state = visit.table(SHOW_INTERNAL)
+    sizes = await visit.cached(sizes_by_topic) if state.sort == SIZE else {}
+    shown = _shown(visit, state, (await all_topics(visit.site)).overviews, sizes)
+    if state.text and not shown.table.found:
+        # Somebody looks for a topic that may be newer than the list that is kept.
+        visit.site.pool.forget_results(known_topics)
+        shown = _shown(visit, state, (await all_topics(visit.site)).overviews, sizes)
+    numbers = await visit.cached(numbers_of, *(row.topic.name for row in shown.table.rows))
+    return visit.page("topics.html", numbers=numbers, **shown._asdict())
+
+
+class ShownTopics(NamedTuple):
+    """A page of the list of topics."""
+
+    table: ShownTable[TopicRow]
+    hidden: int
+    """Internal topics that the list leaves out."""
+    shows_internal: bool
+
+
+def _shown(
+    visit: Visit, state: TableState, found: Sequence[TopicOverview], sizes: Mapping[str, int]
+) -> ShownTopics:
+    """The page of the list that the URL asks for; `sizes` are by topic, if it is sorted by them."""
     shows_internal = visit.query.get(SHOW_INTERNAL) == "yes"
     hidden = 0 if shows_internal else sum(topic.is_internal for topic in found)
     latest = sampler_of(visit.site).latest
     samples = {} if latest is None else latest.topics
     rows = [
-        TopicRow(topic, samples.get(topic.name))
+        TopicRow(topic, samples.get(topic.name), sizes.get(topic.name))
         for topic in found
         if shows_internal or not topic.is_internal
     ]
-    table = shown_table(rows, TOPIC_COLUMNS, visit.table(SHOW_INTERNAL), lambda r: r.topic.name)
-    numbers = await visit.cached(numbers_of, *(row.topic.name for row in table.rows))
-    return visit.page(
-        "topics.html", table=table, numbers=numbers, hidden=hidden, shows_internal=shows_internal
-    )
+    table = shown_table(rows, TOPIC_COLUMNS, state, lambda row: row.topic.name)
+    return ShownTopics(table, hidden, shows_internal)
 
 
 def topic_path(name: str) -> str:

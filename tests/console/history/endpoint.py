@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def served(text: str | Callable[[], str]) -> Iterator[str]:
-    """The URL of an endpoint that answers with a text until the end of the block."""
+def served(text: str | Callable[[], str], path: str = "/metrics") -> Iterator[str]:
+    """The URL of an endpoint whose `path` answers with a text until the end of the block."""
 
     class Endpoint(http.server.BaseHTTPRequestHandler):
-        """Answers /metrics with the text, and all other paths with 404."""
+        """Answers `path` with the text, and all other paths with 404."""
 
         def do_GET(self) -> None:
-            self.send_response(200 if self.path.partition("?")[0] == "/metrics" else 404)
+            self.send_response(200 if self.path.partition("?")[0] == path else 404)
             self.end_headers()
             self.wfile.write((text if isinstance(text, str) else text()).encode())
 
