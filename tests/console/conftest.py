@@ -33,11 +33,9 @@ def cluster() -> Iterator[Kafka]:
 @pytest.fixture(scope="session")
 def console(cluster: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
     """A console of the lively cluster."""
-    log_path = tmp_path_factory.mktemp("console") / "console.log"
-    process = ConsoleProcess(cluster.bootstrap, log_path, control_of(cluster))
-    process.start()
-    yield process
-    process.finish()
+    folder = tmp_path_factory.mktemp("console")
+    with ConsoleProcess(cluster.bootstrap, folder, control_of(cluster)) as started:
+        yield started
 
 
 @pytest.fixture
@@ -46,8 +44,7 @@ def console_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consol
     processes: list[ConsoleProcess] = []
 
     def start(bootstrap: str, *options: str) -> ConsoleProcess:
-        log_path = tmp_path_factory.mktemp("console") / "console.log"
-        process = ConsoleProcess(bootstrap, log_path, *options)
+        process = ConsoleProcess(bootstrap, tmp_path_factory.mktemp("console"), *options)
         process.start()
         processes.append(process)
         return process

@@ -8,23 +8,28 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from kwire.testing.hosting.lifetime import Startable
 
 UNHANDLED = ("Traceback (most recent call last)", " ERROR ", " CRITICAL ")
 """What no console may have logged by the end of a test."""
+FORM = "application/x-www-form-urlencoded"
 STOP_S = 60.0
 TIMEOUT_S = 60.0
 
 
 class ConsoleProcess(Startable):
-    """A console on a free port of this machine.  It ends with this process."""
+    """A console on a free port of this machine.  It ends with this process.
 
-    def __init__(self, bootstrap: str, log_path: Path, *options: str) -> None:
-        """`bootstrap` is the cluster; `options` are further ones of `kwire console`."""
+    At the end of a `with` block it must end well.
+    """
+
+    def __init__(self, bootstrap: str, folder: Path, *options: str) -> None:
+        """`bootstrap` is the cluster; `folder` gets the log; `options` are further ones of
+        `kwire console`."""
         self.bootstrap = bootstrap
-        self.log_path = log_path
+        self.log_path = folder / "console.log"
         self.options = options
         self.url = ""
         """The address that the console has printed, with the token if there is one."""
@@ -34,6 +39,11 @@ class ConsoleProcess(Startable):
     def origin(self) -> str:
         """The scheme, host and port of the console."""
         return self.url.partition("?")[0].rstrip("/")
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:PORT`, whatever host it listens on."""
+        return f"127.0.0.1:{urlsplit(self.url).port}"
 
     @property
     def pid(self) -> int:
@@ -64,6 +74,9 @@ class ConsoleProcess(Startable):
         if not self.url:
             self.stop()
             raise AssertionError(f"the console printed {line!r}:\n{self.log}")
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
     def stop(self) -> int:
         """Let it end as its parent would, by the end of its standard input; the exit status."""
@@ -139,3 +152,20 @@ def ask(
         return Answer(response.status, found, response.read1() if is_tail else response.read())
     finally:
         connection.close()
+
+
+def visit(
+    console: ConsoleProcess,
+    path: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send a GET, or a POST as a page of the console does.  Redirects are not followed.
+
+    `headers` replace those of a browser.
+    """
+    origin = f"http://{console.address}"
+    if form is None:
+        return ask(origin, path, headers=headers)
+    sent = {"Origin": origin, "Content-Type": FORM, **(headers or {})}
+    return ask(origin, path, "POST", sent, urlencode(form).encode())

@@ -15,8 +15,7 @@ from kwire.console.cluster.control import fault_of, fault_words, trace_words
 from kwire.console.views.control import duration_ms
 from kwire.testing.control import ControlClient
 from kwire.testing.kafka import Kafka
-from tests.console.consoles import Answer
-from tests.console.running import ConsoleOfTests, ask
+from tests.console.consoles import Answer, ConsoleProcess, visit
 
 pytestmark = pytest.mark.slow
 
@@ -35,21 +34,21 @@ def control(kafka: Kafka) -> ControlClient:
 @pytest.fixture(scope="module")
 def console(
     kafka: Kafka, control: ControlClient, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ConsoleOfTests]:
+) -> Iterator[ConsoleProcess]:
     folder = tmp_path_factory.mktemp("console")
-    with ConsoleOfTests(kafka.bootstrap, folder, "--control", control.address) as started:
+    with ConsoleProcess(kafka.bootstrap, folder, "--control", control.address) as started:
         yield started
 
 
-def change(console: ConsoleOfTests, action: str, **fields: str) -> Answer:
+def change(console: ConsoleProcess, action: str, **fields: str) -> Answer:
     """Send a form of the page, and return the page that it leads to."""
-    done = ask(console, "/control/change", {"broker": "0", "action": action, **fields})
+    done = visit(console, "/control/change", {"broker": "0", "action": action, **fields})
     assert done.status == 303, done.text
-    return ask(console, done.headers["location"])
+    return visit(console, done.headers["location"])
 
 
 def test_fault_is_switched_on_injected_and_switched_off(
-    console: ConsoleOfTests, kafka: Kafka, control: ControlClient
+    console: ConsoleProcess, kafka: Kafka, control: ControlClient
 ) -> None:
     shown = change(console, "add-fault", preset="stale-metadata", client="victim", times="1")
     assert "kwire fault add stale-metadata --client victim --times 1 --control" in shown.text
@@ -57,7 +56,7 @@ def test_fault_is_switched_on_injected_and_switched_off(
     with Cluster(kafka.bootstrap, client_id="victim", timeout_s=60) as cluster:
         create_topic(cluster, "met-a-fault", partitions=1)
         list_topics(cluster)
-    assert "used up" in ask(console, "/control").text
+    assert "used up" in visit(console, "/control").text
     [rule] = control.get("/faults")["faults"]
     change(console, "remove-fault", rule=str(rule["rule"]))
     assert control.get("/faults")["faults"] == []
@@ -66,7 +65,7 @@ def test_fault_is_switched_on_injected_and_switched_off(
 
 
 def test_clock_is_advanced_held_and_released(
-    console: ConsoleOfTests, control: ControlClient
+    console: ConsoleProcess, control: ControlClient
 ) -> None:
     before_ms = control.get("/clock")["ahead_ms"]
     shown = change(console, "advance", duration="90m")
@@ -80,7 +79,7 @@ def test_clock_is_advanced_held_and_released(
 
 
 def test_snapshot_is_taken_forked_and_removed(
-    console: ConsoleOfTests, control: ControlClient
+    console: ConsoleProcess, control: ControlClient
 ) -> None:
     shown = change(console, "take", name="seeded")
     assert "kwire snapshot take seeded --control" in shown.text
@@ -96,34 +95,34 @@ def test_snapshot_is_taken_forked_and_removed(
 
 
 def test_requests_are_recorded_followed_and_ended(
-    console: ConsoleOfTests, kafka: Kafka, control: ControlClient
+    console: ConsoleProcess, kafka: Kafka, control: ControlClient
 ) -> None:
-    begun = ask(console, "/requests/begin", {"broker": "0", "client": "seen<b>"})
-    page = ask(console, begun.headers["location"])
+    begun = visit(console, "/requests/begin", {"broker": "0", "client": "seen<b>"})
+    page = visit(console, begun.headers["location"])
     assert "kwire trace --client 'seen<b>' --control" in html.unescape(page.text)
     [more] = re.findall(r'data-more="([^"]+)"', page.text)
     more = html.unescape(more)
-    assert "<tr" not in ask(console, f"{more}&after=0").text
+    assert "<tr" not in visit(console, f"{more}&after=0").text
     with Cluster(kafka.bootstrap, client_id="seen<b>", timeout_s=60) as cluster:
         list_topics(cluster)
-    rows = ask(console, f"{more}&after=0").text
+    rows = visit(console, f"{more}&after=0").text
     assert "<strong>Metadata</strong>" in rows
     assert "seen&lt;b&gt;" in rows
     assert "<b>" not in rows
     numbers = [int(number) for number in re.findall(r'data-number="(\d+)"', rows)]
     assert numbers == sorted(numbers, reverse=True)
-    assert "<tr" not in ask(console, f"{more}&after={numbers[0]}").text
+    assert "<tr" not in visit(console, f"{more}&after={numbers[0]}").text
     [trace] = re.findall(r"trace=(\d+)", more)
-    ask(console, "/requests/end", {"broker": "0", "trace": trace})
+    visit(console, "/requests/end", {"broker": "0", "trace": trace})
     assert control.get("/traces")["traces"] == []
-    assert ask(console, f"{more}&after=0").status == 400
+    assert visit(console, f"{more}&after=0").status == 400
 
 
-def test_unknown_actions_and_brokers_are_refused(console: ConsoleOfTests) -> None:
-    assert ask(console, "/control/change", {"broker": "0", "action": "explode"}).status == 400
+def test_unknown_actions_and_brokers_are_refused(console: ConsoleProcess) -> None:
+    assert visit(console, "/control/change", {"broker": "0", "action": "explode"}).status == 400
     for broker in ("7", "-1", "x", "99999999"):
-        assert ask(console, f"/control?broker={broker}").status in (200, 400)
-    assert ask(console, "/requests?trace=x&after=0").status == 400
+        assert visit(console, f"/control?broker={broker}").status in (200, 400)
+    assert visit(console, "/requests?trace=x&after=0").status == 400
 
 
 @pytest.mark.parametrize(

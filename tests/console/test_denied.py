@@ -20,7 +20,7 @@ from kwire.client.topics import create_topic
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
-from tests.console.running import ConsoleOfTests, ask
+from tests.console.consoles import ConsoleProcess, visit
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -31,7 +31,7 @@ READ_OPEN = Acl(
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleOfTests]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
     """A console of a user who may read one of two topics, and nothing else."""
     folder = tmp_path_factory.mktemp("denied")
     port, sasl = free_port(), free_port()
@@ -60,39 +60,39 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleOfTests
         f'sasl.jaas.config={LOGIN} username="reader" password="secret";\n'
     )
     options = ("--command-config", str(properties))
-    with ConsoleOfTests(f"127.0.0.1:{sasl}", folder, *options) as started:
+    with ConsoleProcess(f"127.0.0.1:{sasl}", folder, *options) as started:
         yield started
     finish(broker)
 
 
-def test_topic_that_may_not_be_seen_is_not_in_the_list(console: ConsoleOfTests) -> None:
-    page = ask(console, "/topics").text
+def test_topic_that_may_not_be_seen_is_not_in_the_list(console: ConsoleProcess) -> None:
+    page = visit(console, "/topics").text
     assert OPEN in page
     assert CLOSED not in page
 
 
-def test_what_may_be_read_is_shown_without_what_may_not(console: ConsoleOfTests) -> None:
-    assert "secret value" in ask(console, f"/topics/{OPEN}/messages").text
-    partitions = ask(console, f"/topics/{OPEN}")
+def test_what_may_be_read_is_shown_without_what_may_not(console: ConsoleProcess) -> None:
+    assert "secret value" in visit(console, f"/topics/{OPEN}/messages").text
+    partitions = visit(console, f"/topics/{OPEN}")
     assert partitions.status == 200
     assert "unknown" in partitions.text, "the sizes need a right on the cluster"
-    assert "TOPIC_AUTHORIZATION_FAILED" in ask(console, f"/topics/{OPEN}/configs").text
+    assert "TOPIC_AUTHORIZATION_FAILED" in visit(console, f"/topics/{OPEN}/configs").text
 
 
 @pytest.mark.parametrize(
     "part", ["", "/messages", "/configs", "/messages/0/0", "/messages/0/0/value"]
 )
 def test_topic_that_may_not_be_read_is_a_page_that_says_so(
-    console: ConsoleOfTests, part: str
+    console: ConsoleProcess, part: str
 ) -> None:
-    answer = ask(console, f"/topics/{CLOSED}{part}")
+    answer = visit(console, f"/topics/{CLOSED}{part}")
     assert answer.status == 403
     assert "You have no right to do this" in answer.text
     assert "secret value" not in answer.text
 
 
-def test_message_that_may_not_be_written_is_refused(console: ConsoleOfTests) -> None:
-    answer = ask(console, f"/topics/{OPEN}/produce", {"value": "forged"})
+def test_message_that_may_not_be_written_is_refused(console: ConsoleProcess) -> None:
+    answer = visit(console, f"/topics/{OPEN}/produce", {"value": "forged"})
     assert answer.status == 400
     assert "AUTHORIZATION_FAILED" in answer.text
-    assert "forged" not in ask(console, f"/topics/{OPEN}/messages").text
+    assert "forged" not in visit(console, f"/topics/{OPEN}/messages").text

@@ -12,8 +12,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.producer import Producer
 from kwire.client.topics import create_topic
 from kwire.testing.hosting.process import BrokerProcess
-from tests.console.consoles import Answer
-from tests.console.running import ConsoleOfTests, ask
+from tests.console.consoles import Answer, ConsoleProcess, visit
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b"
 BINARY = bytes(range(256))
@@ -22,8 +21,8 @@ BINARY = bytes(range(256))
 @pytest.fixture(scope="module")
 def console(
     shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ConsoleOfTests]:
-    with ConsoleOfTests(shared_broker.bootstrap, tmp_path_factory.mktemp("console")) as started:
+) -> Iterator[ConsoleProcess]:
+    with ConsoleProcess(shared_broker.bootstrap, tmp_path_factory.mktemp("console")) as started:
         yield started
 
 
@@ -48,8 +47,8 @@ def rows_of(answer: Answer) -> list[str]:
     return body.split("<tr>")[1:]
 
 
-def test_page_shows_each_kind_of_value(console: ConsoleOfTests, topic: str) -> None:
-    answer = ask(console, f"/topics/{topic}/messages?from=oldest")
+def test_page_shows_each_kind_of_value(console: ConsoleProcess, topic: str) -> None:
+    answer = visit(console, f"/topics/{topic}/messages?from=oldest")
     text, hostile, tombstone, binary, large = rows_of(answer)
     assert "{&#34;name&#34;: &#34;Ada&#34;}" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\u27e8U+202E\u27e9\u241b" in hostile
@@ -63,36 +62,36 @@ def test_page_shows_each_kind_of_value(console: ConsoleOfTests, topic: str) -> N
     assert "That is all." in answer.text
 
 
-def test_filter_in_the_url_selects_messages(console: ConsoleOfTests, topic: str) -> None:
-    answer = ask(console, f"/topics/{topic}/messages?where=value.name+%3D+%22Ada%22")
+def test_filter_in_the_url_selects_messages(console: ConsoleProcess, topic: str) -> None:
+    answer = visit(console, f"/topics/{topic}/messages?where=value.name+%3D+%22Ada%22")
     assert len(rows_of(answer)) == 1
     assert "value.name = &#34;Ada&#34;" in answer.text, "it stays in the form"
-    assert len(rows_of(ask(console, f"/topics/{topic}/messages?where=value+is+null"))) == 1
+    assert len(rows_of(visit(console, f"/topics/{topic}/messages?where=value+is+null"))) == 1
 
 
 @pytest.mark.parametrize("query", ["where=value+%3D", "from=offset&offset=x", "at=x", "values=xml"])
 def test_query_with_a_mistake_is_answered_with_the_reason(
-    console: ConsoleOfTests, topic: str, query: str
+    console: ConsoleProcess, topic: str, query: str
 ) -> None:
-    answer = ask(console, f"/topics/{topic}/messages?{query}")
+    answer = visit(console, f"/topics/{topic}/messages?{query}")
     assert answer.status == 400
     assert 'role="alert"' in answer.text
 
 
-def test_one_message_has_all_of_it(console: ConsoleOfTests, topic: str) -> None:
+def test_one_message_has_all_of_it(console: ConsoleProcess, topic: str) -> None:
     page = f"/topics/{topic}/messages/0"
-    whole = ask(console, f"{page}/0").text
+    whole = visit(console, f"{page}/0").text
     assert "{\n  &#34;name&#34;: &#34;Ada&#34;\n}" in whole
     assert "t-0" in whole
-    large = ask(console, f"{page}/4")
+    large = visit(console, f"{page}/4")
     assert large.text.count("x") > 200_000
     assert "Show all of it" in large.text
-    assert ask(console, f"{page}/4?all=yes").text.count("x") > 500_000
-    assert ask(console, f"{page}/3/value").body == BINARY
-    assert "attachment" in ask(console, f"{page}/3/value").headers["content-disposition"]
-    as_base64 = ask(console, f"{page}/3?values=base64").text
+    assert visit(console, f"{page}/4?all=yes").text.count("x") > 500_000
+    assert visit(console, f"{page}/3/value").body == BINARY
+    assert "attachment" in visit(console, f"{page}/3/value").headers["content-disposition"]
+    as_base64 = visit(console, f"{page}/3?values=base64").text
     assert "AAECAwQF" in as_base64
-    assert "<script>alert" not in ask(console, f"{page}/1").text
+    assert "<script>alert" not in visit(console, f"{page}/1").text
 
 
 @pytest.mark.parametrize(
@@ -107,23 +106,23 @@ def test_one_message_has_all_of_it(console: ConsoleOfTests, topic: str) -> None:
     ],
 )
 def test_place_that_no_message_has_is_a_page_that_says_so(
-    console: ConsoleOfTests, topic: str, place: str, status: int
+    console: ConsoleProcess, topic: str, place: str, status: int
 ) -> None:
-    assert ask(console, f"/topics/{topic}/messages/{place}").status == status
+    assert visit(console, f"/topics/{topic}/messages/{place}").status == status
 
 
-def test_message_is_written_and_shown(console: ConsoleOfTests, topic: str) -> None:
+def test_message_is_written_and_shown(console: ConsoleProcess, topic: str) -> None:
     form = {
         "key": "61 00", "key_form": "hex", "value": "line\r\nend", "value_form": "text",
         "headers": "a: 1\r\nb", "partition": "0",
     }  # fmt: skip
-    answer = ask(console, f"/topics/{topic}/produce", form)
+    answer = visit(console, f"/topics/{topic}/produce", form)
     assert answer.status == 303
     place, _, _ = answer.headers["location"].partition("?")
     assert place == f"/topics/{topic}/messages/0/5"
-    assert "Written to partition 0 at offset 5." in ask(console, answer.headers["location"]).text
-    assert ask(console, f"{place}/key").body == b"a\x00"
-    assert ask(console, f"{place}/value").body == b"line\nend"
+    assert "Written to partition 0 at offset 5." in visit(console, answer.headers["location"]).text
+    assert visit(console, f"{place}/key").body == b"a\x00"
+    assert visit(console, f"{place}/value").body == b"line\nend"
 
 
 @pytest.mark.parametrize(
@@ -137,49 +136,48 @@ def test_message_is_written_and_shown(console: ConsoleOfTests, topic: str) -> No
     ],
 )
 def test_message_that_cannot_be_written_keeps_the_form(
-    console: ConsoleOfTests, topic: str, form: dict[str, str], reason: str
+    console: ConsoleProcess, topic: str, form: dict[str, str], reason: str
 ) -> None:
-    answer = ask(console, f"/topics/{topic}/produce", {"value": "typed", **form})
+    answer = visit(console, f"/topics/{topic}/produce", {"value": "typed", **form})
     assert answer.status == 400
     assert reason in answer.text
     assert form.get("value", "typed") in answer.text
 
 
-def test_copy_has_the_same_bytes(console: ConsoleOfTests, topic: str) -> None:
+def test_copy_has_the_same_bytes(console: ConsoleProcess, topic: str) -> None:
     page = f"/topics/{topic}/messages/0"
     for offset in (1, 2, 3):
-        copied = ask(console, f"{page}/{offset}/copy", {"to": topic, "to_partition": "0"})
+        copied = visit(console, f"{page}/{offset}/copy", {"to": topic, "to_partition": "0"})
         place = copied.headers["location"].partition("?")[0]
         assert place == f"{page}/{4 + offset}"
         for part in ("key", "value"):
-            assert (
-                ask(console, f"{place}/{part}").body == ask(console, f"{page}/{offset}/{part}").body
-            )
-    filled = ask(console, f"/topics/{topic}/produce?from=0:0").text
+            own = visit(console, f"{place}/{part}").body
+            assert own == visit(console, f"{page}/{offset}/{part}").body
+    filled = visit(console, f"/topics/{topic}/produce?from=0:0").text
     assert "{&#34;name&#34;: &#34;Ada&#34;}" in filled
     assert "trace: t-0" in filled
 
 
 def test_copy_to_a_topic_that_does_not_exist_is_refused(
-    console: ConsoleOfTests, topic: str
+    console: ConsoleProcess, topic: str
 ) -> None:
-    answer = ask(console, f"/topics/{topic}/messages/0/0/copy", {"to": f"{topic}-missing"})
-    assert "The message was not copied" in ask(console, answer.headers["location"]).text
-    assert ask(console, f"/topics/{topic}-missing").status == 404, "it was not created"
+    answer = visit(console, f"/topics/{topic}/messages/0/0/copy", {"to": f"{topic}-missing"})
+    assert "The message was not copied" in visit(console, answer.headers["location"]).text
+    assert visit(console, f"/topics/{topic}-missing").status == 404, "it was not created"
 
 
-def test_what_is_seen_is_downloaded(console: ConsoleOfTests, topic: str) -> None:
+def test_what_is_seen_is_downloaded(console: ConsoleProcess, topic: str) -> None:
     path = f"/topics/{topic}/messages/download?from=oldest"
-    lines = [json.loads(line) for line in ask(console, f"{path}&as=jsonl").text.splitlines()]
+    lines = [json.loads(line) for line in visit(console, f"{path}&as=jsonl").text.splitlines()]
     assert [line["offset"] for line in lines] == [0, 1, 2, 3, 4]
     assert (lines[2]["value"], lines[3]["value_encoding"]) == (None, "base64")
-    table = ask(console, f"{path}&as=csv")
+    table = visit(console, f"{path}&as=csv")
     assert table.text.startswith("topic,partition,offset,timestamp,key,key_encoding,value")
     assert "filename=" in table.headers["content-disposition"]
 
 
 def test_live_tail_sends_what_arrives_and_only_what_passes_the_filter(
-    console: ConsoleOfTests, topic: str, shared_broker: BrokerProcess
+    console: ConsoleProcess, topic: str, shared_broker: BrokerProcess
 ) -> None:
     connection = http.client.HTTPConnection(console.address, timeout=60)
     connection.request("GET", f"/topics/{topic}/messages/live?key=k1")
@@ -200,6 +198,6 @@ def test_live_tail_sends_what_arrives_and_only_what_passes_the_filter(
     connection.close()
 
 
-def test_live_tail_of_a_topic_that_does_not_exist_says_so(console: ConsoleOfTests) -> None:
-    answer = ask(console, "/topics/no-such-topic/messages/live")
+def test_live_tail_of_a_topic_that_does_not_exist_says_so(console: ConsoleProcess) -> None:
+    answer = visit(console, "/topics/no-such-topic/messages/live")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in json.loads(answer.text.splitlines()[-1])["error"]

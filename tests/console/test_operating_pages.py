@@ -18,7 +18,7 @@ from kwire.client.groups import commit_offsets, describe_group, fetch_offsets
 from kwire.client.producer import Producer
 from kwire.client.topics import create_topic
 from kwire.testing.hosting.process import BrokerProcess
-from tests.console.running import ConsoleOfTests, ask
+from tests.console.consoles import ConsoleProcess, visit
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e'\"&\x07/"
 
@@ -26,8 +26,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e'\"&\x07/"
 @pytest.fixture(scope="module")
 def console(
     shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ConsoleOfTests]:
-    with ConsoleOfTests(shared_broker.bootstrap, tmp_path_factory.mktemp("console")) as started:
+) -> Iterator[ConsoleProcess]:
+    with ConsoleProcess(shared_broker.bootstrap, tmp_path_factory.mktemp("console")) as started:
         yield started
 
 
@@ -53,67 +53,67 @@ def rows(text: str) -> str:
     return text.partition("<tbody>")[2].partition("</tbody>")[0]
 
 
-def test_group_list_shows_a_group_with_its_lag(console: ConsoleOfTests, group: str) -> None:
-    answer = ask(console, f"/groups?q={group}")
+def test_group_list_shows_a_group_with_its_lag(console: ConsoleProcess, group: str) -> None:
+    answer = visit(console, f"/groups?q={group}")
     assert answer.status == 200
     assert f'href="/groups/one?id={group}"' in rows(answer.text)
     assert '<span title="6">6</span>' in rows(answer.text)
-    shares = rows(ask(console, f"/groups?q={group}&type=share").text)
+    shares = rows(visit(console, f"/groups?q={group}&type=share").text)
     assert f'href="/groups/one?id={group}"' not in shares
 
 
 def test_group_page_shows_progress_members_and_the_command(
-    console: ConsoleOfTests, group: str
+    console: ConsoleProcess, group: str
 ) -> None:
-    answer = ask(console, f"/groups/one?id={group}")
+    answer = visit(console, f"/groups/one?id={group}")
     assert answer.status == 200
     assert re.findall(r'<td class="n">([\d,]+)</td>', rows(answer.text)) == ["4", "10", "6"]
     assert f"kwire groups describe {group} -b" in answer.text
     assert f'href="/groups/one?id={group}&amp;tab=members"' in answer.text
     assert "The group has lag and no members: nobody reads." in answer.text
-    assert "no members now" in ask(console, f"/groups/one?id={group}&tab=members").text
-    assert ask(console, "/groups/one?id=absent").status == 404
-    assert ask(console, "/groups/one").status == 400
+    assert "no members now" in visit(console, f"/groups/one?id={group}&tab=members").text
+    assert visit(console, "/groups/one?id=absent").status == 404
+    assert visit(console, "/groups/one").status == 400
 
 
 def test_reset_shows_a_preview_and_then_sets_what_it_showed(
-    console: ConsoleOfTests, group: str, cluster: Cluster
+    console: ConsoleProcess, group: str, cluster: Cluster
 ) -> None:
-    preview = ask(console, f"/groups/reset?id={group}&target=offset&value=7&topic={group}")
+    preview = visit(console, f"/groups/reset?id={group}&target=offset&value=7&topic={group}")
     assert preview.status == 200
     assert f"kwire groups reset {group} --topic {group} --to-offset 7" in preview.text
     [offsets] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", preview.text, re.DOTALL)
     assert fetch_offsets(cluster, group)[TopicPartition(group, 0)].offset == 4
-    done = ask(console, "/groups/reset", {"id": group, "offsets": html.unescape(offsets)})
+    done = visit(console, "/groups/reset", {"id": group, "offsets": html.unescape(offsets)})
     assert done.status == 303
-    assert "The offsets of 1 partition are reset." in ask(console, done.headers["location"]).text
+    assert "The offsets of 1 partition are reset." in visit(console, done.headers["location"]).text
     assert fetch_offsets(cluster, group)[TopicPartition(group, 0)].offset == 7
-    refused = ask(console, "/groups/reset", {"id": group, "offsets": "nonsense"})
-    assert "this page did not write" in ask(console, refused.headers["location"]).text
-    assert ask(console, f"/groups/reset?id={group}&target=offset&value=x").status == 400
+    refused = visit(console, "/groups/reset", {"id": group, "offsets": "nonsense"})
+    assert "this page did not write" in visit(console, refused.headers["location"]).text
+    assert visit(console, f"/groups/reset?id={group}&target=offset&value=x").status == 400
 
 
-def test_group_is_deleted(console: ConsoleOfTests, group: str, cluster: Cluster) -> None:
-    done = ask(console, "/groups/delete", {"id": group})
-    assert f"Group {group} is deleted." in ask(console, done.headers["location"]).text
+def test_group_is_deleted(console: ConsoleProcess, group: str, cluster: Cluster) -> None:
+    done = visit(console, "/groups/delete", {"id": group})
+    assert f"Group {group} is deleted." in visit(console, done.headers["location"]).text
     with pytest.raises(BrokerRefused, match="GROUP_ID_NOT_FOUND"):
         describe_group(cluster, group)
-    refused = ask(console, "/groups/delete", {"id": group})
-    assert "GROUP_ID_NOT_FOUND" in ask(console, refused.headers["location"]).text
+    refused = visit(console, "/groups/delete", {"id": group})
+    assert "GROUP_ID_NOT_FOUND" in visit(console, refused.headers["location"]).text
 
 
 def test_names_of_groups_are_shown_as_text_and_reach_the_group(
-    console: ConsoleOfTests, cluster: Cluster, group: str
+    console: ConsoleProcess, cluster: Cluster, group: str
 ) -> None:
     name = f"{HOSTILE}{group}"
     commit_offsets(cluster, name, {TopicPartition(group, 0): 1})
-    listed = rows(ask(console, f"/groups?q={group}").text)
+    listed = rows(visit(console, f"/groups?q={group}").text)
     assert "<img" not in listed
     assert "\u202e" not in listed
     assert "\x07" not in listed
     paths = [html.unescape(path) for path in re.findall(r'href="(/groups/one[^"]*)"', listed)]
     assert f"/groups/one?id={quote(name)}" in paths
-    answer = ask(console, f"/groups/one?id={quote(name, safe='')}")
+    answer = visit(console, f"/groups/one?id={quote(name, safe='')}")
     assert answer.status == 200
     assert "<img" not in answer.text
     shown = re.sub(r"<[^>]*>", "", answer.text)  # hidden fields of forms have the name as it is
@@ -121,10 +121,10 @@ def test_names_of_groups_are_shown_as_text_and_reach_the_group(
     assert "\u202e" not in shown
 
 
-def test_history_has_the_lag_of_a_group(console: ConsoleOfTests, group: str) -> None:
+def test_history_has_the_lag_of_a_group(console: ConsoleProcess, group: str) -> None:
     deadline = time.monotonic() + 120
     while True:
-        answer = ask(console, f"/history?kind=group-lag&name={group}")
+        answer = visit(console, f"/history?kind=group-lag&name={group}")
         found = json.loads(answer.text)
         assert (answer.status, found["unit"], found["trouble"]) == (200, "records", None)
         if found["lines"]:
@@ -134,44 +134,44 @@ def test_history_has_the_lag_of_a_group(console: ConsoleOfTests, group: str) -> 
     [line] = found["lines"]
     assert line["name"] == "total"
     assert line["points"][-1][1] == 6
-    assert ask(console, "/history?kind=unknown").status == 404
+    assert visit(console, "/history?kind=unknown").status == 404
 
 
 def test_topics_show_their_groups_and_lag_after_a_sample(
-    console: ConsoleOfTests, group: str
+    console: ConsoleProcess, group: str
 ) -> None:
     deadline = time.monotonic() + 120
     link = f'href="/groups/one?id={group}"'
-    while link not in (listed := rows(ask(console, f"/topics?q={group}&sort=-lag").text)):
+    while link not in (listed := rows(visit(console, f"/topics?q={group}&sort=-lag").text)):
         assert time.monotonic() < deadline, "no sample has the group"
         time.sleep(0.2)
     assert '<span title="6">6</span>' in listed
-    page = ask(console, f"/topics/{group}").text
+    page = visit(console, f"/topics/{group}").text
     assert link in page
     assert f'data-plot="/history?kind=topic-rate&amp;name={group}"' in page
 
 
-def test_brokers_and_health_tell_that_all_is_well(console: ConsoleOfTests, group: str) -> None:
+def test_brokers_and_health_tell_that_all_is_well(console: ConsoleProcess, group: str) -> None:
     del group
-    listed = ask(console, "/brokers")
+    listed = visit(console, "/brokers")
     [path] = set(re.findall(r'href="(/brokers/\d+)"', rows(listed.text)))
-    shown = ask(console, path)
+    shown = visit(console, path)
     assert shown.status == 200
     assert "Log directories" in shown.text
-    health = ask(console, "/health")
+    health = visit(console, "/health")
     assert "Nothing is wrong" in health.text
     assert "kwire cluster status -b" in health.text
     for unknown in ("/brokers/4711", "/brokers/x", "/brokers/99999999999"):
-        assert ask(console, unknown).status in (400, 404)
+        assert visit(console, unknown).status in (400, 404)
 
 
 def test_configs_are_shown_checked_set_and_removed(
-    console: ConsoleOfTests, group: str, cluster: Cluster
+    console: ConsoleProcess, group: str, cluster: Cluster
 ) -> None:
     where = {"kind": "topic", "name": group, "config": "retention.ms"}
-    assert "retention.ms" not in rows(ask(console, f"/configs?kind=topic&name={group}").text)
-    assert "retention.ms" in rows(ask(console, f"/configs?kind=topic&name={group}&all=yes").text)
-    edit = ask(console, f"/configs/edit?kind=topic&name={group}&config=retention.ms")
+    assert "retention.ms" not in rows(visit(console, f"/configs?kind=topic&name={group}").text)
+    assert "retention.ms" in rows(visit(console, f"/configs?kind=topic&name={group}&all=yes").text)
+    edit = visit(console, f"/configs/edit?kind=topic&name={group}&config=retention.ms")
     assert edit.status == 200
     assert f"kwire configs alter topic {group} --set retention.ms=" in edit.text
 
@@ -180,51 +180,51 @@ def test_configs_are_shown_checked_set_and_removed(
         return describe_configs(cluster, topic, ["retention.ms"])[0].value
 
     before = value()
-    checked = ask(console, "/configs/change", {**where, "value": "123456", "action": "check"})
-    assert "The broker accepts" in ask(console, checked.headers["location"]).text
+    checked = visit(console, "/configs/change", {**where, "value": "123456", "action": "check"})
+    assert "The broker accepts" in visit(console, checked.headers["location"]).text
     assert value() == before
-    refused = ask(console, "/configs/change", {**where, "value": "soon", "action": "set"})
-    assert "INVALID_CONFIG" in ask(console, refused.headers["location"]).text
-    ask(console, "/configs/change", {**where, "value": "123456", "action": "set"})
+    refused = visit(console, "/configs/change", {**where, "value": "soon", "action": "set"})
+    assert "INVALID_CONFIG" in visit(console, refused.headers["location"]).text
+    visit(console, "/configs/change", {**where, "value": "123456", "action": "set"})
     assert value() == "123456"
-    assert "123456" in rows(ask(console, f"/configs?kind=topic&name={group}").text)
-    ask(console, "/configs/change", {**where, "action": "delete"})
+    assert "123456" in rows(visit(console, f"/configs?kind=topic&name={group}").text)
+    visit(console, "/configs/change", {**where, "action": "delete"})
     assert value() == before
     for kind in ("", "broker", "topic", "group", "client-metrics"):
-        assert ask(console, f"/configs?kind={kind}").status == 200
-    assert ask(console, "/configs?kind=broker&name=&all=yes").status == 200
+        assert visit(console, f"/configs?kind={kind}").status == 200
+    assert visit(console, "/configs?kind=broker&name=&all=yes").status == 200
 
 
-def test_quotas_are_set_shown_and_removed(console: ConsoleOfTests, unique: str) -> None:
+def test_quotas_are_set_shown_and_removed(console: ConsoleProcess, unique: str) -> None:
     where = {"user": unique, "quota": "producer_byte_rate"}
-    done = ask(console, "/quotas/set", {**where, "value": "2000000"})
-    shown = ask(console, done.headers["location"]).text
+    done = visit(console, "/quotas/set", {**where, "value": "2000000"})
+    shown = visit(console, done.headers["location"]).text
     assert f"kwire quotas set --user {unique} producer_byte_rate=2000000" in html.unescape(shown)
-    assert unique in rows(ask(console, f"/quotas?q={unique}").text)
-    ask(console, "/quotas/remove", where)
-    assert unique not in rows(ask(console, f"/quotas?q={unique}").text)
-    refused = ask(console, "/quotas/set", {**where, "value": "much"})
-    assert "is not a number" in ask(console, refused.headers["location"]).text
+    assert unique in rows(visit(console, f"/quotas?q={unique}").text)
+    visit(console, "/quotas/remove", where)
+    assert unique not in rows(visit(console, f"/quotas?q={unique}").text)
+    refused = visit(console, "/quotas/set", {**where, "value": "much"})
+    assert "is not a number" in visit(console, refused.headers["location"]).text
 
 
-def test_users_get_and_lose_passwords(console: ConsoleOfTests, unique: str) -> None:
+def test_users_get_and_lose_passwords(console: ConsoleProcess, unique: str) -> None:
     where = {"name": unique, "mechanism": "SCRAM-SHA-512"}
-    done = ask(console, "/users/password", {**where, "password": "hunter2"})
-    assert "hunter2" not in ask(console, done.headers["location"]).text
-    assert "SCRAM-SHA-512" in rows(ask(console, f"/users?q={unique}").text)
-    ask(console, "/users/remove", where)
-    assert unique not in rows(ask(console, f"/users?q={unique}").text)
+    done = visit(console, "/users/password", {**where, "password": "hunter2"})
+    assert "hunter2" not in visit(console, done.headers["location"]).text
+    assert "SCRAM-SHA-512" in rows(visit(console, f"/users?q={unique}").text)
+    visit(console, "/users/remove", where)
+    assert unique not in rows(visit(console, f"/users?q={unique}").text)
 
 
-def test_rules_without_an_authorizer_are_explained(console: ConsoleOfTests) -> None:
-    answer = ask(console, "/acls")
+def test_rules_without_an_authorizer_are_explained(console: ConsoleProcess) -> None:
+    answer = visit(console, "/acls")
     assert (answer.status, "have no authorizer" in answer.text) == (200, True)
-    refused = ask(console, "/acls/add", {"resource": "topic", "name": "a", "principal": "eve"})
-    assert "a principal is like" in ask(console, refused.headers["location"]).text
+    refused = visit(console, "/acls/add", {"resource": "topic", "name": "a", "principal": "eve"})
+    assert "a principal is like" in visit(console, refused.headers["location"]).text
 
 
-def test_pages_of_the_control_tell_that_there_is_none(console: ConsoleOfTests) -> None:
+def test_pages_of_the_control_tell_that_there_is_none(console: ConsoleProcess) -> None:
     for path in ("/control", "/requests"):
-        answer = ask(console, path)
+        answer = visit(console, path)
         assert (answer.status, "without --control" in answer.text) == (400, True)
-    assert 'href="/control"' not in ask(console, "/topics").text
+    assert 'href="/control"' not in visit(console, "/topics").text

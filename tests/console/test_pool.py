@@ -185,7 +185,8 @@ async def test_large_result_is_given_while_a_new_one_is_on_its_way_even_if_it_co
 
 async def test_renewal_waits_for_the_pages_that_are_being_made() -> None:
     now = [0.0]
-    own, calls, waits = pool(now=now), [], []
+    own, calls = pool(now=now), []
+    waits: list[float] = []
 
     def call(_: Cluster) -> int:
         calls.append(len(waits))

@@ -37,7 +37,12 @@ def test_work_begins_a_moment_after_the_last_page_is_made() -> None:
     pages = PagesFirst(time.clock, time.sleep)
     page = pages.page()
     page.__enter__()
-    time.on_pause = lambda: page.__exit__(None, None, None) if len(time.pauses) == 3 else None
+
+    def end_of_page() -> None:
+        if len(time.pauses) == 3:
+            page.__exit__(None, None, None)
+
+    time.on_pause = end_of_page
     pages.wait()
     assert time.now_s == pytest.approx(100.0 + 3 * LOOK_AGAIN_S + QUIET_S)
 

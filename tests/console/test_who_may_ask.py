@@ -290,11 +290,9 @@ def for_others(
     cluster: Kafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConsoleProcess]:
     """A console that other machines reach, so that it has a token."""
-    log_path = tmp_path_factory.mktemp("console") / "console.log"
-    process = ConsoleProcess(cluster.bootstrap, log_path, "--host=0.0.0.0")
-    process.start()
-    yield process
-    process.finish()
+    folder = tmp_path_factory.mktemp("console")
+    with ConsoleProcess(cluster.bootstrap, folder, "--host=0.0.0.0") as started:
+        yield started
 
 
 def local(console: ConsoleProcess) -> str:

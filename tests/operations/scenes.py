@@ -103,13 +103,25 @@ def top_of(operator: Operator, go_on: Callable[[], None]) -> Top:
     return Top(done.stdout)
 
 
+UNKNOWN: Final = "\N{EN DASH}"
+"""What a page shows for a value that is unknown."""
+
+
+def shown_number(text: str) -> float:
+    """A number below a million as a page shows it; 0 if it is unknown."""
+    if text == UNKNOWN:
+        return 0.0
+    number, _, unit = text.partition(" ")
+    return float(number.replace(",", "")) * {"": 1, "k": 1000}[unit]
+
+
 class Pages(HTMLParser):
     """The pages of a console, as text."""
 
     def __init__(self, origin: str) -> None:
         super().__init__()
         self._origin = origin
-        self._rows: list[list[str]] = []
+        self._tables: list[list[list[str]]] = []
         self._texts: list[str] = []
         self._in_body = False
 
@@ -120,12 +132,18 @@ class Pages(HTMLParser):
 
     def rows(self, path: str) -> list[list[str]]:
         """The texts of the cells of all tables of a page, without their heads."""
+        return [row for table in self.tables(path) for row in table]
+
+    def tables(self, path: str) -> list[list[list[str]]]:
+        """The texts of the cells of each table of a page, without their heads."""
         self._read(path)
-        return [[" ".join(cell.split()) for cell in row] for row in self._rows]
+        return [
+            [[" ".join(cell.split()) for cell in row] for row in table] for table in self._tables
+        ]
 
     def _read(self, path: str) -> None:
         self.reset()
-        self._rows, self._texts, self._in_body = [], [], False
+        self._tables, self._texts, self._in_body = [], [], False
         with urllib.request.urlopen(self._origin + path, timeout=60) as response:
             self.feed(response.read().decode())
         self.close()
@@ -134,10 +152,11 @@ class Pages(HTMLParser):
         del attrs
         if tag == "tbody":
             self._in_body = True
+            self._tables.append([])
         elif tag == "tr" and self._in_body:
-            self._rows.append([])
+            self._tables[-1].append([])
         elif tag in ("td", "th") and self._in_body:
-            self._rows[-1].append("")
+            self._tables[-1][-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "tbody":
@@ -145,17 +164,16 @@ class Pages(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self._texts.append(data)
-        if self._in_body and self._rows and self._rows[-1]:
-            self._rows[-1][-1] += data
+        if self._in_body and self._tables[-1] and self._tables[-1][-1]:
+            self._tables[-1][-1][-1] += data
 
 
 @contextmanager
 def console_of(operator: Operator, directory: Path) -> Iterator[Pages]:
-    """Run a console of the operator's cluster."""
-    process = ConsoleProcess(operator.bootstrap, directory / "console.log")
-    process.start()
-    yield Pages(process.origin)
-    process.finish()
+    """Run a console of the operator's cluster, which knows the brokers' metrics endpoints."""
+    urls = [f"--metrics=http://{HOST}:{port}" for port in operator.ports]
+    with ConsoleProcess(operator.bootstrap, directory, *urls) as started:
+        yield Pages(started.origin)
 
 
 # -- one broker
@@ -166,6 +184,7 @@ class TroubledBroker:
 
     def __init__(self, broker: BrokerProcess, operator: Operator, sasl_port: int) -> None:
         self.operator = operator
+        self.begun_s = time.time()
         self.sasl_port = sasl_port
         self.load = Load(broker.bootstrap)
         self.load.prepare()
@@ -188,6 +207,10 @@ class TroubledBroker:
         group = self.stage.name("billing")
         self.stage.ask(commit(group, self.orders, COMMITTED))
         return group
+
+    def write_to_orders(self) -> None:
+        """Write some more records."""
+        fill(self.stage, self.orders, batch(self.stage, *[load.VALUE] * 10))
 
     def _rebalance_a_group(self) -> str:
         """Let three members join a consumer group, one after the other."""

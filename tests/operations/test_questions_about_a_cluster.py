@@ -37,7 +37,9 @@ def test_is_a_broker_down(lost: BrokenCluster, top: Top, pages: Pages) -> None:
     assert {row["broker"] for row in top.rows("brokers") if not row["trouble"]} == {1, 2}
     assert any(str(lost.LOST) in problem for problem in top.view["problems"])
 
-    assert f"broker {lost.LOST} is absent" in pages.text("/health")
+    page = pages.text("/health")
+    for words in (f"broker {lost.LOST} is absent", "not well", "What to do", "2 of 3"):
+        assert words in page
 
 
 def test_who_is_the_controller(lost: BrokenCluster, top: Top, pages: Pages) -> None:
@@ -54,9 +56,12 @@ def test_who_is_the_controller(lost: BrokenCluster, top: Top, pages: Pages) -> N
 def test_which_partitions_have_no_leader(lost: BrokenCluster, top: Top, pages: Pages) -> None:
     offline = [value for _, value in lost.after.series(f"{CONTROLLER}offlinepartitionscount")]
     assert max(offline) == lost.single.partitions
+    named = lost.after.sums("kwire_partition_offline", ["topic", "partition"])
+    assert named.keys() == {(lost.single.name, "0")}
 
     assert top.view["totals"]["offline"] == lost.single.partitions
-    assert "1 partition offline" in top.view["problems"]
+    assert top.view["offline"] == [f"{lost.single.name}-0"]
+    assert f"1 partition offline: {lost.single.name}-0" in top.view["problems"]
 
     rows = [row for row in pages.rows("/health") if row[1:2] == ["offline"]]
     assert [(row[0], row[-1]) for row in rows] == [
@@ -77,7 +82,7 @@ def test_which_partitions_are_under_replicated(lost: BrokenCluster, top: Top, pa
     assert {tuple(row[0].split()) for row in rows} == under
 
 
-def test_which_brokers_lead_more_than_before(lost: BrokenCluster, top: Top) -> None:
+def test_which_brokers_lead_more_than_before(lost: BrokenCluster, top: Top, pages: Pages) -> None:
     """The two that are left lead what the third one led."""
     before = [value for _, value in lost.before.series("kafka_server_replicamanager_leadercount")]
     after = [value for _, value in lost.after.series("kafka_server_replicamanager_leadercount")]
@@ -87,3 +92,6 @@ def test_which_brokers_lead_more_than_before(lost: BrokenCluster, top: Top) -> N
 
     leaders = {row["broker"]: row["leaders"] for row in top.rows("brokers") if row["leaders"]}
     assert sorted(leaders.values()) == sorted(int(value) for value in after)
+
+    leads = {row[0].split()[0]: row[3].split()[0] for row in pages.tables("/brokers")[0]}
+    assert {int(broker): int(count) for broker, count in leads.items() if count != "0"} == leaders

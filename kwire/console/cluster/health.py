@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kwire.client.checkup.finding import CheckGrade
+from kwire.client.checkup.state import state_findings
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import Misuse
 from kwire.client.inspection.health import BrokerHealth, ClusterHealth, health_of
@@ -25,6 +27,7 @@ class HealthFinding:
     """SERIOUS if clients fail or records are in danger, WARNING if that may come, else NOTE."""
     what: str
     why: str
+    """Why replicas are not in sync, for a finding about partitions; else empty."""
     remedy: str
     words: Sequence[str] = ()
     """The words of a `kwire` command that mends it or shows more."""
@@ -66,7 +69,8 @@ class HealthPage:
 
     @property
     def is_well(self) -> bool:
-        return not any(each.severity == SERIOUS for each in self.findings)
+        """As `kwire cluster status` tells it."""
+        return not self.health.ailments
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,151 +208,75 @@ def _reasons(
 
 # -- findings
 
+SEVERITIES: Final[Mapping[CheckGrade, str]] = {
+    CheckGrade.BROKEN: SERIOUS,
+    CheckGrade.RISK: WARNING,
+    CheckGrade.NOTE: NOTE,
+}
+REASONS_MAX: Final = 3
+STATUS: Final = ("cluster", "status")
+COMMANDS: Final[Mapping[str, Sequence[str]]] = {
+    "quorum": STATUS,
+    "no-controller": STATUS,
+    "silent-voter": STATUS,
+    "silent-broker": ("ping",),
+    "offline": ("cluster", "elect", "--all", "--unclean"),
+    "under-min-isr": STATUS,
+    "under-replicated": (*STATUS, "--watch"),
+    "not-preferred": ("cluster", "elect", "--all"),
+}
+"""The words of the `kwire` command that mends a finding or shows more, by the name of the check."""
+
 
 def findings_of(health: ClusterHealth, replicas: Sequence[ReplicaRow]) -> list[HealthFinding]:
-    """All findings, the serious ones first.  `replicas` are the partitions with problems."""
-    found = [*_of_controller(health), *_of_brokers(health), *_of_partitions(health, replicas)]
+    """What `kwire doctor` finds about the state of the cluster, with reasons; the serious findings
+    first.  `replicas` are the partitions with problems."""
+    by_place = {row.partition: row for row in replicas}
+    found = [
+        HealthFinding(
+            SEVERITIES[each.grade],
+            f"{each.about[:1].upper()}{each.about[1:]}: {each.says}",
+            _why(by_place, places_of(health, each.check)),
+            each.remedy or "",
+            COMMANDS.get(each.check, ()),
+            places_of(health, each.check),
+        )
+        for each in state_findings(health, frozenset())
+    ]
+    if health.reassignments:
+        found.append(
+            HealthFinding(
+                NOTE,
+                f"{len(health.reassignments)} partitions are being moved",
+                "",
+                "Wait until it is done, or cancel it.",
+                ("cluster", "reassign", "--list"),
+                [each.partition for each in health.reassignments],
+            )
+        )
     order = (SERIOUS, WARNING, NOTE)
     return sorted(found, key=lambda each: order.index(each.severity))
 
 
-def _of_controller(health: ClusterHealth) -> Iterator[HealthFinding]:
-    status = ("cluster", "status")
-    if health.quorum_trouble:
-        yield HealthFinding(
-            SERIOUS,
-            "The quorum of controllers does not answer",
-            health.quorum_trouble,
-            "Without it topics, configs and leaders cannot change. Look at the controllers' logs,"
-            " and whether more than half of them run.",
-            status,
-        )
-    elif health.controller_id < 0:
-        yield HealthFinding(
-            SERIOUS,
-            "The cluster has no controller",
-            "No broker names one.",
-            "Without it topics, configs and leaders cannot change. Look at the brokers' logs.",
-            status,
-        )
-    for voter in health.quorum.silent_voters if health.quorum else ():
-        yield HealthFinding(
-            WARNING,
-            f"Controller {voter.member_id} does not follow the quorum's leader",
-            "It has not caught up for more than 10 seconds.",
-            "Start it, or look at its log. The quorum stands as long as more than half follow.",
-            status,
-        )
+def places_of(health: ClusterHealth, check: str) -> Sequence[TopicPartition]:
+    """The partitions that a finding of this check is about."""
+    offline, under_min = set(health.offline), set(health.under_min_isr)
+    match check:
+        case "offline":
+            return health.offline
+        case "under-min-isr":
+            return [each for each in health.under_min_isr if each not in offline]
+        case "under-replicated":
+            return [each for each in health.under_replicated if each not in offline | under_min]
+        case "not-preferred":
+            return _not_preferred(health)
+    return ()
 
 
-def _of_brokers(health: ClusterHealth) -> Iterator[HealthFinding]:
-    for broker in health.brokers:
-        name = f"Broker {broker.broker}"
-        if broker.address is None:
-            yield HealthFinding(
-                SERIOUS,
-                f"{name} is absent",
-                f"{broker.replicas} partitions have a replica on it, and it is not registered.",
-                "Start it. If it will not come back, move its replicas to others.",
-                ("cluster", "reassign", "--off", str(broker.broker)),
-            )
-        elif broker.trouble:
-            yield HealthFinding(
-                SERIOUS,
-                f"{name} does not answer",
-                broker.trouble,
-                "Look at its log, and whether this machine reaches the address that it advertises.",
-                ("ping",),
-            )
-        for path in broker.failed_dirs:
-            yield HealthFinding(
-                SERIOUS,
-                f"{name} has lost the log directory {path}",
-                "The disk gave an error, and the broker has taken the directory offline.",
-                "Mend or replace the disk, then restart the broker.",
-            )
-        for path in broker.full_dirs:
-            yield HealthFinding(
-                SERIOUS,
-                f"{name}: the disk of {path} is full",
-                "Appends are refused.",
-                "Free space, lower retention.ms or retention.bytes of large topics, or move"
-                " replicas away.",
-                ("cluster", "reassign", "--off", str(broker.broker)),
-            )
-        for path in broker.nearly_full_dirs:
-            yield HealthFinding(
-                WARNING,
-                f"{name}: the disk of {path} is nearly full",
-                "Appends are refused when it is full.",
-                "Lower retention.ms or retention.bytes of large topics, or move replicas away.",
-            )
-
-
-def _of_partitions(
-    health: ClusterHealth, replicas: Sequence[ReplicaRow]
-) -> Iterator[HealthFinding]:
-    by_place = {row.partition: row for row in replicas}
-
-    def why(places: Iterable[TopicPartition]) -> str:
-        """The reasons of these partitions without repetitions, the most frequent first."""
-        counts: dict[str, int] = {}
-        for place in places:
-            for reason in by_place[place].reasons if place in by_place else ():
-                counts[reason] = counts.get(reason, 0) + 1
-        reasons = sorted(counts, key=lambda each: -counts[each])[:REASONS_MAX]
-        return "; ".join(reasons) or "The brokers give no reason."
-
-    if health.offline:
-        yield HealthFinding(
-            SERIOUS,
-            f"{len(health.offline)} of {health.partitions} partitions have no leader",
-            why(health.offline),
-            "Nobody can write to or read from them. Start a broker that was in sync. If none comes"
-            " back, elect a replica that was not in sync, and lose records.",
-            ("cluster", "elect", "--all", "--unclean"),
-            health.offline,
-        )
-    if health.under_min_isr:
-        yield HealthFinding(
-            SERIOUS,
-            f"{len(health.under_min_isr)} of {health.partitions} partitions have fewer in-sync"
-            " replicas than min.insync.replicas",
-            why(health.under_min_isr),
-            "Producers with acks=all get NOT_ENOUGH_REPLICAS. Bring the missing brokers back.",
-            ("cluster", "status"),
-            health.under_min_isr,
-        )
-    if health.under_replicated:
-        yield HealthFinding(
-            SERIOUS,
-            f"{len(health.under_replicated)} of {health.partitions} partitions are"
-            " under-replicated",
-            why(health.under_replicated),
-            "The next failure may take them offline. Bring the missing brokers back, or wait until"
-            " the followers have caught up.",
-            ("cluster", "status", "--watch"),
-            health.under_replicated,
-        )
-    if not_preferred := _not_preferred(health):
-        yield HealthFinding(
-            NOTE,
-            f"{len(not_preferred)} partitions are not led by their preferred leader",
-            "Leaders moved when brokers stopped, and the load may be uneven.",
-            "Elect the preferred leaders; a broker also does so by itself"
-            " (auto.leader.rebalance.enable).",
-            ("cluster", "elect", "--all"),
-            not_preferred,
-        )
-    if health.reassignments:
-        yield HealthFinding(
-            NOTE,
-            f"{len(health.reassignments)} partitions are being moved",
-            "A reassignment is in progress.",
-            "Wait until it is done, or cancel it.",
-            ("cluster", "reassign", "--list"),
-            [each.partition for each in health.reassignments],
-        )
-
-
-REASONS_MAX: Final = 3
+def _why(by_place: Mapping[TopicPartition, ReplicaRow], places: Iterable[TopicPartition]) -> str:
+    """The reasons of these partitions without repetitions, the most frequent first."""
+    counts: dict[str, int] = {}
+    for place in places:
+        for reason in by_place[place].reasons if place in by_place else ():
+            counts[reason] = counts.get(reason, 0) + 1
+    return "; ".join(sorted(counts, key=lambda each: -counts[each])[:REASONS_MAX])

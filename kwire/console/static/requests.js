@@ -7,6 +7,7 @@ const body = document.getElementById("requests");
 const live = document.getElementById("live");
 const counts = document.getElementById("counts");
 const pause = document.getElementById("pause");
+const ending = new AbortController();
 let isPaused = false;
 let leftOut = Number(counts.dataset.dropped);
 
@@ -16,6 +17,9 @@ pause.addEventListener("click", () => {
   pause.textContent = isPaused ? "Go on" : "Pause";
   tell(isPaused ? "off" : "on", isPaused ? "paused" : "live");
 });
+
+// The form ends the recording: a request that arrives after it would be refused.
+document.getElementById("end").addEventListener("submit", () => ending.abort());
 
 function tell(state, text) {
   live.dataset.state = state;
@@ -30,17 +34,26 @@ function rowsIn(text) {
 }
 
 async function look() {
+  if (ending.signal.aborted) return;
   if (!isPaused && !document.hidden) {
     try {
       const last = Number(body.dataset.last);
-      const response = await fetch(`${body.dataset.more}&after=${last}`, { credentials: "same-origin" });
+      const response = await fetch(`${body.dataset.more}&after=${last}`, {
+        credentials: "same-origin",
+        signal: ending.signal,
+      });
+      if (response.status === 400) {
+        tell("broken", "the recording has ended");
+        return;
+      }
       if (!response.ok) {
-        tell("broken", response.status === 400 ? "the recording has ended" : "the broker does not answer");
+        tell("broken", "the broker does not answer");
       } else {
         show(rowsIn(await response.text()), last);
         tell("on", "live");
       }
     } catch {
+      if (ending.signal.aborted) return;
       tell("broken", "the console does not answer");
     }
   }

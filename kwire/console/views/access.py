@@ -16,6 +16,7 @@ from kwire.console.cluster.access import QuotaRow, UserRow
 from kwire.console.cluster.commands import command_line
 from kwire.console.listing import TableColumn, shown_table
 from kwire.console.site import SitePage, Visit
+from kwire.console.views.plots import observed_on
 
 ACL_COLUMNS: Final[tuple[TableColumn[Acl], ...]] = (
     TableColumn("principal", "Principal", lambda rule: rule.principal),
@@ -173,7 +174,7 @@ async def remove_password(visit: Visit) -> Response:
 
 
 async def quotas(visit: Visit) -> Response:
-    """All quotas."""
+    """All quotas, and the clients that they throttle now."""
     found = await visit.ask(access.quotas)
     table = shown_table(
         found, QUOTA_COLUMNS, visit.table(), lambda row: f"{row.whom} {row.quota} {row.meaning}"
@@ -182,6 +183,7 @@ async def quotas(visit: Visit) -> Response:
         "quotas.html",
         table=table,
         quotas=access.QUOTAS,
+        observed=await observed_on(visit.site),
         fields=entity_fields,
         command=command_line(["quotas", "list"], visit.site.command_options),
     )

@@ -31,9 +31,12 @@ from kwire.console.history.sampler import GROUP_LAG, GROUP_RATE, GroupNow
 from kwire.console.history.series import SeriesKey, SeriesPoint, thinned
 from kwire.console.listing import ShownTable, TableColumn, shown_table
 from kwire.console.site import SitePage, Visit
-from kwire.console.views.plots import sampler_of
+from kwire.console.views.plots import observed_on, sampler_of
 
 TREND_POINTS: Final = 40
+CHANGE_MS: Final = 60_000
+"""The time over which the change of a lag is computed: some samples, since members commit only now
+and then."""
 UNSAMPLED_MAX: Final = 250
 """The most groups that are asked for their lag before the first sample of it."""
 RESET_PARTITIONS_MAX: Final = 5_000
@@ -178,28 +181,43 @@ def trend_line(points: list[SeriesPoint], width: int = 120, height: int = 24) ->
     )
 
 
+def lag_change(points: list[SeriesPoint]) -> float | None:
+    """How fast a lag changes, in records per second, over the last CHANGE_MS; negative if the group
+    catches up.  None before the second sample."""
+    known = [(point.time_ms, point.value) for point in points if point.value is not None]
+    if not known:
+        return None
+    last_ms, last = known[-1]
+    first_ms, first = next(each for each in known if each[0] >= last_ms - CHANGE_MS)
+    return (last - first) * 1000 / (last_ms - first_ms) if last_ms > first_ms else None
+
+
 async def group(visit: Visit) -> Response:
     """One group: its progress, its members, its topology, or the form of a reset."""
     page = await visit.ask(describe, group_id_of(visit))
     tab = visit.query.get("tab", "")
     if tab not in TABS or (tab == "topology" and not page.subtopologies):
         tab = TABS[0]
-    now = sampler_of(visit.site).latest
+    sampler = sampler_of(visit.site)
+    now = sampler.latest
     in_flight: Mapping[TopicPartition, RecordsInFlight] = {}
     flight_trouble = None
     if page.type == SHARE and visit.site.metrics and tab == "progress":
         in_flight, flight_trouble = await trio.to_thread.run_sync(
             records_in_flight, visit.site.metrics, page.group_id, abandon_on_cancel=True
         )
+    observed = await observed_on(visit.site)
     return visit.page(
         "group.html",
         group=page,
         in_flight=in_flight,
         flight_trouble=flight_trouble,
+        rebalance=None if observed is None else observed.rebalances.get(page.group_id),
         tab=tab,
         partitions=progress_table(visit, page) if tab == "progress" else None,
         members=members_table(visit, page) if tab == "members" else None,
         now=None if now is None else now.groups.get(page.group_id),
+        lag_change=lag_change(sampler.history.points(SeriesKey(GROUP_LAG, page.group_id))),
         lag_kind=GROUP_LAG,
         rate_kind=GROUP_RATE,
         describe_command=command_line(

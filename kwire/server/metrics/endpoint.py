@@ -96,5 +96,5 @@ class MetricsEndpoint:
             "clients": [
                 {**key._asdict(), **asdict(load)} for key, load in meters.clients.busiest()
             ],
-            "rebalances": [each._asdict() for each in reversed(self.rebalances.values())],
+            "rebalances": [each._asdict() for each in [*self.rebalances.values()][::-1]],
         }

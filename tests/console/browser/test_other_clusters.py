@@ -46,7 +46,7 @@ def test_pages_show_a_cluster_of_another_kind(
     cluster: Callable[[Path], AbstractContextManager[str]], tmp_path: Path, browser: Browser
 ) -> None:
     with cluster(tmp_path) as bootstrap, lively(bootstrap):
-        console = ConsoleProcess(bootstrap, tmp_path / "console.log")
+        console = ConsoleProcess(bootstrap, tmp_path)
         console.start()
         pages = found_pages(console.origin, per_route=1)
         assert not [(page.status, page.target) for page in pages if page.status != 200]

@@ -79,7 +79,7 @@ def test_page_shows_all_pictures_and_each_is_small() -> None:
 @pytest.mark.skipif(not IS_WRITING, reason="make console-pictures writes them")
 def test_pictures_are_written(tmp_path: Path) -> None:
     with Kafka(SETTINGS) as kafka, lively(kafka.bootstrap, traffic=True, tame=True):
-        console = ConsoleProcess(kafka.bootstrap, tmp_path / "console.log", control_of(kafka))
+        console = ConsoleProcess(kafka.bootstrap, tmp_path, control_of(kafka))
         console.start()
         time.sleep(TRAFFIC_S)
         with launched() as browser:

@@ -13,6 +13,8 @@ from kwire.codecs.messages.metadata import MetadataResponsePartition
 from kwire.console.cluster.health import (
     NOTE,
     SERIOUS,
+    WARNING,
+    HealthPage,
     broker_page,
     cluster_health,
     findings_of,
@@ -58,12 +60,24 @@ def test_absent_broker_is_the_reason_of_offline_and_under_replicated_partitions(
     assert rows["a"].reasons == ["broker 2 is absent"]
     assert rows["c"].reasons == ["broker 3 is 30 records behind"]
     assert rows["a"].missing == [2]
-    found = {finding.what: finding for finding in findings_of(health, list(rows.values()))}
-    assert found["Broker 2 is absent"].words == ("cluster", "reassign", "--off", "2")
-    [offline] = [each for what, each in found.items() if "have no leader" in what]
+    found = findings_of(health, list(rows.values()))
+    [absent] = [each for each in found if each.what.startswith("Broker 2: ")]
+    assert "kwire cluster reassign --off 2" in absent.remedy
+    [offline] = [each for each in found if "no leader" in each.what]
     assert (offline.severity, offline.partitions) == (SERIOUS, [TopicPartition("b", 0)])
-    [under] = [each for what, each in found.items() if "under-replicated" in what]
-    assert under.why == "broker 2 is absent; broker 3 is 30 records behind"
+    assert offline.words == ("cluster", "elect", "--all", "--unclean")
+    [below] = [each for each in found if "min.insync.replicas" in each.what]
+    assert below.partitions == [TopicPartition("a", 0), TopicPartition("c", 0)]
+    assert below.why == "broker 2 is absent; broker 3 is 30 records behind"
+
+
+def test_under_replicated_partitions_are_a_warning_and_the_cluster_is_not_well() -> None:
+    survey = surveyed({"a": partition(1, [1, 2, 3], [1, 2])}, {})
+    health = health_of(survey)
+    rows = list(problem_rows(survey, health))
+    [under] = [each for each in findings_of(health, rows) if each.words[-1:] == ("--watch",)]
+    assert (under.severity, under.partitions) == (WARNING, [TopicPartition("a", 0)])
+    assert not HealthPage(health, [], rows).is_well
 
 
 def test_failed_directory_and_silent_broker_are_findings_with_their_reasons() -> None:
@@ -75,9 +89,11 @@ def test_failed_directory_and_silent_broker_are_findings_with_their_reasons() ->
         },
     )
     health = health_of(survey)
-    whats = [(each.what, each.why) for each in findings_of(health, [])]
-    assert ("Broker 2 does not answer", "localhost:9002 refused the connection") in whats
-    assert any(what == "Broker 1 has lost the log directory /data/lost" for what, _ in whats)
+    whats = [each.what for each in findings_of(health, [])]
+    assert (
+        "Broker 2: it does not answer as it should: localhost:9002 refused the connection" in whats
+    )
+    assert any(what.startswith("Broker 1: the log directory /data/lost") for what in whats)
 
 
 def test_leader_that_is_not_preferred_is_a_note_only() -> None:
