@@ -29,7 +29,7 @@ _WINDOW_BYTES = 1024 * 1024
 is sent."""
 
 _SENT_AT_ONCE = 256 * 1024
-"""The piece of a file that the loop sends at once, some 60 us of work.  If others wait then, they
+"""The piece of a file that the loop sends at once, some 150 us of work.  If others wait then, they
 are served before the next piece."""
 
 _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: do not send half a packet before the file
