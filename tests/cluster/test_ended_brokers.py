@@ -191,3 +191,15 @@ async def test_metadata_without_an_election_comes_after_the_limit(
         assert leaders(await answer) == {"led": ENDED}
         assert trio.current_time() - start_s == pytest.approx(ELECTION_MS / 1000)
         assert leaders(stage.ask(GIVEN)) == {"led": ENDED}  # later requests do not wait
+
+
+@pytest.mark.parametrize("has_sessions", [False, True])
+async def test_broken_connection_to_a_leader_counts_as_its_end_unless_there_are_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_sessions: bool
+) -> None:
+    monkeypatch.setattr(Store, "can_register_again", has_sessions)
+    async with member(tmp_path) as stage:
+        membership = stage.broker.membership
+        assert isinstance(membership, ClusterMember)
+        membership.leader_lost(ENDED)
+        assert set(membership.ended_brokers) == (set() if has_sessions else {ENDED})

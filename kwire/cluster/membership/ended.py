@@ -5,8 +5,9 @@ milliseconds before the controller has elected new leaders.  An answer with the 
 them much time: librdkafka asks again only once a second then.  So the answer waits for the
 election (kwire.requests.handlers.metadata).
 
-Only a store that notices the end of a process at once reports it (BrokerEnded).  A store with
-sessions does not: there the election is seconds away, and no answer waits for it.
+Only a store that notices the end of a process at once reports it (BrokerEnded).  Beside such a
+store, a broken connection to a leader counts, too: the first question of a client may come before
+the report.  With sessions the election is seconds away, and no answer waits for it.
 """
 
 from __future__ import annotations

@@ -479,6 +479,15 @@ class ClusterMember:
         )
         self._waiters.wake()
 
+    def leader_lost(self, broker_id: int) -> None:
+        """Take a leader that does not answer any more for ended, before the store says so.
+
+        Clients notice the end of its process at the same time, and ask for metadata at once.  Does
+        nothing if a broker may register again: then its session outlasts a lost connection.
+        """
+        if not self._store.can_register_again:
+            self._ended.note(broker_id)
+
     # -- failed log directories, and leaving
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
@@ -545,6 +554,9 @@ class _MemberContext(ReplicationContext):
     def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
         super().apply_metadata(image, delta)
         self._member.metadata_updated()
+
+    def leader_lost(self, broker_id: int) -> None:
+        self._member.leader_lost(broker_id)
 
     async def report_offline(self) -> None:
         await self._member.report_offline()

@@ -89,6 +89,12 @@ class ReplicationContext:
             if broker is None:
                 self.peers.drop(broker_id)
 
+    def leader_lost(self, broker_id: int) -> None:
+        """A leader that answered until now does not answer any more; its process may have ended.
+
+        Does nothing here; a member of a cluster overrides it (`kwire.cluster.membership.member`).
+        """
+
     async def report_offline(self) -> None:
         """Make the controller send LeaderAndIsr again, which shows it the offline partitions.
 

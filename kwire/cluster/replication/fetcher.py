@@ -157,6 +157,8 @@ class ReplicaFetcher:
         A warning is logged once; the same reason again is logged at DEBUG.
         """
         self._session.lost()
+        if self._logged_failure is None:
+            self._host.leader_lost(self.leader)
         level = logging.DEBUG if self._logged_failure == error.why else logging.WARNING
         self._logged_failure = error.why
         log.log(level, "Cannot fetch from the leader: %s. Retrying.", error)

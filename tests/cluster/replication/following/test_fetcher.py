@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kwire.cluster.replication import fetcher
+from kwire.cluster.replication.context import ReplicationContext
 from kwire.cluster.replication.followed import FIRST_PAUSE_MS
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
@@ -285,6 +286,24 @@ async def test_failing_connection_is_reported_once_until_the_leader_answers(
         call.fail()
         await trio.sleep(BACKOFF_S + 0.1)
         assert levels() == ["WARNING", "WARNING"]
+
+
+async def test_lost_leader_is_reported_once_until_it_answers_again(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[int] = []
+    monkeypatch.setattr(ReplicationContext, "leader_lost", lambda _, leader: lost.append(leader))
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        for _ in range(2):
+            for _ in range(2):
+                await stage.pause_s()
+                call, _request = await fetch(stage)
+                call.fail()
+            await stage.pause_s()
+            call, _request = await fetch(stage)
+            await stage.answer(call, fetched(data(0)))
+    assert lost == [LEADER, LEADER]
 
 
 @pytest.mark.parametrize(
