@@ -43,6 +43,8 @@ class Context:
     api_version: int = -1
     client_id: str | None = None
     """From the request header; null and empty are different and both valid."""
+    client_id_bytes: bytes | None = None
+    """The client id as it was sent."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     features_epoch: int = -1

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
@@ -61,13 +60,13 @@ from kwire.log import AppendResult, LogError, Verification, single_batch
 from kwire.requests.context import CloseConnection, Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.route import Right, Route
+from kwire.requests.uncommitted import UncommittedResponse, Wait
 from kwire.storage.partitions.partition import Partition
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.primitives import Records
-    from kwire.storage.partitions.purgatory import ExpiredRequests
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -77,13 +76,6 @@ PARTITIONS_AT_ONCE = 256
 BYTES_AT_ONCE = 4 << 20
 """Bytes of batches that a request writes before other tasks run: about 3 ms.  A batch is not
 divided; message.max.bytes limits it."""
-
-Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
-"""Takes an offset and a callback.
-
-Calls back with NONE once all records before the offset are replicated (or flushed), or with an
-error once it is certain that they never will be.
-"""
 
 ROUTE = Route(
     ApiKey.PRODUCE, 3, 13, Right(AclOperation.WRITE, ResourceType.TOPIC), advertised_from=0
@@ -160,7 +152,8 @@ def _answer(
             _close(response)
         return None
     if work.uncommitted is not None:
-        return work.uncommitted.completed(response, request.timeout_ms)
+        work.uncommitted.response = response
+        return work.uncommitted
     return response
 
 
@@ -199,7 +192,7 @@ class _ProduceWork:
         self._now_ms = broker.now_ms()
         self._guarded = False
         self.failed = False
-        self.uncommitted: _UncommittedResponses | None = None
+        self.uncommitted: UncommittedResponse | None = None
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append the batches of one topic."""
@@ -269,7 +262,9 @@ class _ProduceWork:
     def _wait(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
         """Hold `response` back until `wait` reports the records before `offset`."""
         if self.uncommitted is None:
-            self.uncommitted = _UncommittedResponses(self._broker.hosted.expired)
+            self.uncommitted = UncommittedResponse(
+                self._request.timeout_ms, self._broker.hosted.expired
+            )
         self.uncommitted.add(wait, offset, response)
 
     def _proof(self, partition: Partition) -> Verification | None:
@@ -428,46 +423,6 @@ def _close(response: ProduceResponse) -> NoReturn:
         if partition.error_code
     )
     raise CloseConnection(f"produce with acks=0 failed ({failures})")
-
-
-class _UncommittedResponses:
-    """Partition responses that wait until their batch is replicated or on the disk.
-
-    Each starts to wait when its batch is appended, not when the request parks: in between another
-    broker may become leader of the partition and have other records at the same offsets.
-    """
-
-    __slots__ = ("_done", "_expired", "_waiting")
-
-    def __init__(self, expired: ExpiredRequests) -> None:
-        """Partitions that wait in vain count in `expired`."""
-        self._expired = expired
-        self._waiting = 0
-        self._done: trio.Event | None = None
-
-    def add(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
-        """Hold `response` back until `wait` calls back for the records before `offset`."""
-        self._waiting += 1
-        # What the client gets if the timeout passes first; the callback replaces it.
-        response.error_code = ErrorCode.REQUEST_TIMED_OUT
-        wait(offset, partial(self._settle, response))
-
-    def _settle(self, response: PartitionProduceResponse, error: ErrorCode) -> None:
-        """Set the result of one partition; the last one ends the wait."""
-        response.error_code = error
-        self._waiting -= 1
-        if self._waiting == 0 and self._done is not None:
-            self._done.set()
-
-    async def completed(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
-        """Wait until no partition waits any longer, or for `timeout_ms`; return `response`."""
-        with trio.move_on_after(max(timeout_ms, 0) / 1000) as time:
-            if self._waiting:  # a callback may have come during `add`
-                self._done = trio.Event()
-                await self._done.wait()
-        if time.cancelled_caught:
-            self._expired.produces += self._waiting
-        return response
 
 
 # -- rights

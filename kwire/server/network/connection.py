@@ -12,7 +12,9 @@ broker.  Its rules:
 - An idle connection has neither a task nor a buffer: most connections are idle.  The task starts
   when something has to wait, and ends when the reaper finds the connection idle (`shrink_if_idle`).
 - A handler that has to wait returns an awaitable.  The connection sends the earlier replies first,
-  and reads nothing until the awaitable is done, as Apache Kafka mutes a channel.
+  and reads nothing until the awaitable is done, as Apache Kafka mutes a channel.  One exception: a
+  Produce that only waits for replicas lets further Produce requests pass
+  (kwire.server.network.owed).
 - An invalid frame closes this connection only; the log names the client.
 """
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -31,9 +34,11 @@ from kwire.requests.context import CloseConnection, Context, InvalidFrame
 from kwire.requests.routes import Binding, Handled, UnservedRequest, bind, handle_guarded
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
-from kwire.server.network.header import FLEXIBLE_HEADER, skip_tagged_fields
+from kwire.requests.uncommitted import UncommittedResponse
+from kwire.server.network.header import FLEXIBLE_HEADER, read_client_id, skip_tagged_fields
 from kwire.server.network.memory import FRAME_SIZE, NO_BUFFER, ReceivedBytes
 from kwire.server.network.outbox import Outbox
+from kwire.server.network.owed import OwedReplies
 from kwire.server.network.readiness import fire_due_before
 from kwire.server.network.replies import encode_reply, failed, unsupported_api_versions
 from kwire.server.network.timely import LOOKED_AT_BYTES, has_timely_request
@@ -70,17 +75,18 @@ class Connection(ReceivedBytes):
                and so finds idle connections without reading a clock on the hot path
     context    the circumstances of the request that is being handled
     gate       what every request has to pass (quotas, a login that expires); None: nothing
-    waiting    whether a handler is working on a request; the connection is not idle then
+    waiting    whether a handler is working on a request, or replies are owed; the connection is
+               not idle then
     """
 
     __slots__ = (
         "_broker",
-        "_client_id_bytes",
         "_ended",
         "_log_in",
         "_nursery",
         "_on_end",
         "_outbox",
+        "_owed",
         "_pending",
         "_ready",
         "_scope",
@@ -91,6 +97,9 @@ class Connection(ReceivedBytes):
         "gate",
         "waiting",
     )
+
+    may_owe = True
+    """Whether replies may wait without a task, which not all kinds of connections can count."""
 
     def __init__(
         self,
@@ -107,11 +116,11 @@ class Connection(ReceivedBytes):
         self._log_in = log_in
         self._transport = transport
         self._ready = ready
-        self._client_id_bytes: bytes | None = None
         self._shortcuts: dict[int, Shortcut] = {}
         self.gate = broker.gate
         self.context = context
         self._outbox = Outbox(transport, ready)
+        self._owed: OwedReplies | None = None
         self._pending: Awaitable[Frame | None] | None = None
         self._ended = False
         self._scope: trio.CancelScope | None = None  # that of the task; None without one
@@ -179,6 +188,8 @@ class Connection(ReceivedBytes):
     def _release(self) -> None:
         """Free what the connection holds; it has ended."""
         self._scope = None
+        if self._owed is not None:
+            self._owed.drop()
         self._shrink()
         self._transport.close()
         self._on_end(self)
@@ -237,8 +248,10 @@ class Connection(ReceivedBytes):
         self.activity += 1
         self._end = end + received
         # Shortcuts come first: a client that polls sends the same frame many times.  With a gate
-        # they are used behind it (see `_answer`), as the gate has to see every request.
-        replies = self._answer_repeated() if self.gate is None else None
+        # they are used behind it (see `_answer`), as the gate has to see every request.  No reply
+        # may overtake those that are owed.
+        is_free = self.gate is None and not self.waiting
+        replies = self._answer_repeated() if is_free else None
         if replies is not None:
             if hold:
                 self._outbox.keep(replies)
@@ -248,7 +261,13 @@ class Connection(ReceivedBytes):
         return (self._start == self._end or self._answer_all(hold=hold)) and self._make_room()
 
     def send(self) -> bool:
-        """Send the replies that `readable` held; False when the kernel does not take all of it."""
+        """Send the replies that `readable` held, and those owed that are complete.
+
+        Returns False when the kernel does not take all of it.
+        """
+        if self._owed is not None:
+            self._owed.move_to(self._outbox)
+            self.waiting = bool(self._owed)
         return self._outbox.flush()
 
     def is_timely(self) -> bool:
@@ -290,10 +309,18 @@ class Connection(ReceivedBytes):
         Returns False when a reply is pending, or when the kernel does not take all replies.
         """
         outbox = self._outbox
-        while (frame := self._next_frame()) is not None:
+        while True:
+            if self._owed and self._must_wait(self._owed):
+                self._pending = self._owed.settle(self._flush)
+                return False
+            if (frame := self._next_frame()) is None:
+                break
             reply = self._answer(frame)
             if reply is None:
-                continue  # Produce with acks=0 has no response
+                continue  # Produce with acks=0 has no response, and others are owed it
+            if self._owed and isinstance(reply, Frame):
+                self._owed.put(reply)
+                continue
             if not isinstance(reply, Frame):
                 # Later frames stay in the buffer: their replies must not overtake this one.
                 self._pending = reply
@@ -301,7 +328,12 @@ class Connection(ReceivedBytes):
             outbox.put(reply)
             if outbox.size_bytes > _REPLIES_SIZE_BYTES_MAX and not outbox.flush():
                 return False
-        return hold or outbox.flush()
+        return hold or (outbox.flush() if self._owed is None else self.send())
+
+    def _must_wait(self, owed: OwedReplies) -> bool:
+        """Whether the next request has to wait until no reply is owed: only Produce may overlap."""
+        key_at = self._start + FRAME_SIZE.size + API_KEY_AT
+        return key_at < self._end and (owed.is_full or self._buffer[key_at] != ApiKey.PRODUCE)
 
     # -- steps that wait
 
@@ -317,6 +349,7 @@ class Connection(ReceivedBytes):
             if self._answer_all():
                 if not self._make_room():
                     await self._grow()
+                    await self._flush()  # owed replies that were completed meanwhile
                 return
 
     async def _finish(self, pending: Awaitable[Frame | None]) -> None:
@@ -331,14 +364,16 @@ class Connection(ReceivedBytes):
         finally:
             self.waiting = True
             reply = await pending
-            self.waiting = False
-        if reply is not None:
+            self.waiting = bool(self._owed)
+        if reply is not None and self._owed:
+            self._owed.put(reply)
+        elif reply is not None:
             self._outbox.put(reply)
 
     async def _flush(self) -> None:
         """Send everything in the outbox.  Raises OSError if the client is gone."""
         outbox = self._outbox
-        while not outbox.flush():
+        while not self.send():
             if outbox.polite:
                 await trio.lowlevel.checkpoint()
             elif outbox.cold is None:
@@ -404,7 +439,7 @@ class Connection(ReceivedBytes):
         if len(frame) < 10:
             raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
-        position = self._read_client_id(frame, client_id_size)
+        position = read_client_id(frame, client_id_size, self.context)
         try:
             binding = bind(api_key, api_version)
         except UnservedRequest:
@@ -457,10 +492,27 @@ class Connection(ReceivedBytes):
             return reply if gate is None else self._report_reply(reply, throttle_ms)
         if response is None:  # acks=0: no reply, but the client can be throttled by not reading
             return self._report_reply(None, 0 if gate is None else gate.throttle_ms(context, None))
+        if self.may_owe and gate is None and isinstance(response, UncommittedResponse):
+            return self._owe(binding, correlation_id, response)
         # The handler waits.  Nothing is read until it is done, so `context` stays this request's.
         if gate is not None:
             gate.parked(context)
         return self._wait(binding, correlation_id, response)
+
+    def _owe(
+        self, binding: Binding, correlation_id: int, uncommitted: UncommittedResponse
+    ) -> Outcome:
+        """Owe the reply; returns it if it is complete by now, or an awaitable without epoll."""
+        if uncommitted.is_complete:
+            return encode_reply(binding, correlation_id, uncommitted.response)
+        if not self._ready.sends_soon:
+            return self._wait(binding, correlation_id, uncommitted)
+        if self._owed is None:
+            send = partial(self._ready.send_soon, self._transport.fileno())
+            self._owed = OwedReplies(self._broker.node.timers, send)
+        self._owed.owe(binding, correlation_id, uncommitted)
+        self.waiting = True
+        return None
 
     def _call_handler(self, binding: Binding, request: Message) -> Handled:
         """What the handler returns, after the guard has checked the rights of the principal."""
@@ -504,20 +556,3 @@ class Connection(ReceivedBytes):
         reply = None if response is None else encode_reply(binding, correlation_id, response)
         outcome = self._report_reply(reply, throttle_ms)
         return await outcome if isinstance(outcome, Awaitable) else outcome
-
-    def _read_client_id(self, frame: memoryview, size: int) -> int:
-        """Put the client id into the context; returns the position behind it.
-
-        The same bytes as before are not decoded again: a client rarely changes its id.
-        """
-        if size < 0:  # a null client id
-            self._client_id_bytes = self.context.client_id = None
-            return 10
-        end = 10 + size
-        if end > len(frame):
-            raise InvalidFrame(f"a client id of {size} bytes does not fit in the request")
-        client_id = bytes(frame[10:end])
-        if client_id != self._client_id_bytes:
-            self._client_id_bytes = client_id
-            self.context.client_id = client_id.decode("utf-8", "replace")
-        return end

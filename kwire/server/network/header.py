@@ -1,12 +1,34 @@
-"""The tagged fields at the end of a request header, from header version 2 on (KIP-482)."""
+"""The client id and the tagged fields of a request header (the latter from version 2, KIP-482)."""
 
 from __future__ import annotations
 
 from kwire.codecs.primitives import TAGS_MAX
-from kwire.requests.context import InvalidFrame
+from kwire.requests.context import Context, InvalidFrame
 
 FLEXIBLE_HEADER = 2
 """The first version of the request header that ends with tagged fields."""
+
+
+CLIENT_ID_AT = 10
+"""API key, version, correlation id and the size of the client id stand before it."""
+
+
+def read_client_id(frame: memoryview, size: int, context: Context) -> int:
+    """Put the client id into the context; returns the position behind it.  Raises InvalidFrame.
+
+    The same bytes as before are not decoded again: a client rarely changes its id.
+    """
+    if size < 0:  # a null client id
+        context.client_id_bytes = context.client_id = None
+        return CLIENT_ID_AT
+    end = CLIENT_ID_AT + size
+    if end > len(frame):
+        raise InvalidFrame(f"a client id of {size} bytes does not fit in the request")
+    client_id = bytes(frame[CLIENT_ID_AT:end])
+    if client_id != context.client_id_bytes:
+        context.client_id_bytes = client_id
+        context.client_id = client_id.decode("utf-8", "replace")
+    return end
 
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:

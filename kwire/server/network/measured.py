@@ -78,6 +78,8 @@ class MeasuredPeer(Connection):
     It has no `__slots__`, because two bases with slots cannot be combined.
     """
 
+    may_owe = False
+
     def begin_measuring(self, meters: Meters) -> None:
         """Count from now on; call it once, before `run`."""
         self.meters = meters

@@ -87,9 +87,14 @@ class _Served:
 class ReadySockets:
     """Serves connections by epoll; see the module."""
 
+    sends_soon = True
+
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
         self._epoll = select.epoll()
+        self._is_serving = False
+        self._to_send: set[int] = set()
+        """The connections that have replies to send after this pass."""
         self._served: dict[int, _Served] = {}
 
     def watch(self, descriptor: int, peer: ReadablePeer) -> None:
@@ -116,6 +121,17 @@ class ReadySockets:
         if served.error is not None:
             raise served.error
         return served.task is not None
+
+    def send_soon(self, descriptor: int) -> None:
+        """Call `send` of a connection, after the present pass if there is one.
+
+        A connection whose own task goes on sends by itself.  Any task may call this; an error of
+        the connection is that of `serve`.
+        """
+        if self._is_serving:
+            self._to_send.add(descriptor)
+        else:
+            self._send(descriptor)
 
     def _register(self, descriptor: int, served: _Served) -> None:
         self._served[descriptor] = served
@@ -185,9 +201,17 @@ class ReadySockets:
         The replies of a group are held and sent after its last request: to send a reply wakes the
         client, which costs more than the rest of a small request (see `_TOGETHER`).
         """
+        self._is_serving = True
         if len(ready) == 1:
             self._read(ready[0][0], hold=False)
-            return
+        else:
+            self._serve_together(ready)
+        self._is_serving = False
+        while self._to_send:
+            self._send(self._to_send.pop())
+
+    def _serve_together(self, ready: Ready) -> None:
+        """Handle the requests of several ready connections; see `_serve_all`."""
         for start in range(0, len(ready), _TOGETHER):
             together = ready[start : start + _TOGETHER]
             answered = [
@@ -261,6 +285,8 @@ class WaitingSockets:
     Each connection has a task to its end.
     """
 
+    sends_soon = False
+
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
 
@@ -290,6 +316,10 @@ class WaitingSockets:
 
     async def run(self) -> None:
         """Does nothing: each connection waits in its own task."""
+
+    def send_soon(self, descriptor: int) -> None:
+        """Not available: a connection sends in its own task."""
+        raise AssertionError("see sends_soon")
 
 
 def fire_due_before(timers: Deadlines, peer: ReadablePeer) -> None:
