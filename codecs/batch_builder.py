@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from struct import Struct
 
 from kwire.codecs import crc32c
 from kwire.codecs.batch_header import read_header
@@ -13,7 +14,6 @@ from kwire.codecs.batch_layout import (
     CRC_END,
     CRC_POS,
     DELETE_HORIZON_FLAG,
-    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
@@ -26,7 +26,12 @@ from kwire.codecs.record import CorruptBatch, Record, TimestampType
 from kwire.codecs.varint import VARINTS, varint
 
 _NO_TIMESTAMP = -1
+_UNCOVERED = Struct(">qiibI")
+_COVERED = Struct(">hiqqqhii")
+"""The two parts of the header: the CRC covers the second one and the records."""
+
 _NO_CRC = 0  # until the batch is sealed
+_NO_EPOCH = -1  # until a leader appends the batch
 
 
 def build(
@@ -91,6 +96,57 @@ def build(
     )
 
 
+def build_pairs(
+    pairs: Sequence[tuple[bytes, bytes | None]],
+    timestamp: int,
+    *,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    """Return one batch of records given as keys and values, which share `timestamp`.
+
+    The records have no headers, and there must be at least one.  The bytes are those of `build`,
+    which takes twice as long: coordinators write a small batch for each request.
+    """
+    inner = bytearray()
+    short = VARINTS
+    shorts = len(short)
+    for delta, (key, value) in enumerate(pairs):
+        size = len(key)
+        body = (
+            b"\0\0"  # attributes, timestamp delta
+            + (short[delta] if delta < shorts else varint(delta))
+            + (short[size] if size < shorts else varint(size))
+            + key
+        )
+        if value is None:
+            body += b"\1\0"  # null; no headers
+        else:
+            size = len(value)
+            body += (short[size] if size < shorts else varint(size)) + value + b"\0"
+        size = len(body)
+        inner += short[size] if size < shorts else varint(size)
+        inner += body
+    return _sealed(
+        inner if compression == Compression.NONE else compress(compression, inner),
+        0,
+        _NO_EPOCH,
+        MAGIC,
+        _NO_CRC,
+        compression | TRANSACTIONAL_FLAG if transactional else compression,
+        len(pairs) - 1,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(pairs),
+    )
+
+
 def recompress(
     data: Buffer,
     compression: Compression,
@@ -116,10 +172,12 @@ def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
     """Return the batch of a header and its payload.  `fields` are the header's fields after the
     length.
     """
-    out = bytearray(HEADER_SIZE)
-    HEADER.pack_into(out, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(payload), *fields)
+    epoch, magic, _, *covered = fields
+    rest = _COVERED.pack(*covered)
+    crc = crc32c.crc32c(payload, crc32c.crc32c(rest))
+    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
+    out = bytearray(_UNCOVERED.pack(base_offset, length, epoch, magic, crc) + rest)
     out += payload
-    seal(out)
     return out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kwire.codecs.batch_builder import build, recompress, seal
+from kwire.codecs.batch_builder import build, build_pairs, recompress, seal
 from kwire.codecs.batch_header import BatchHeader, check_crc, header_of, iter_batches, read_header
 from kwire.codecs.batch_layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from kwire.codecs.batch_reader import (
@@ -37,6 +37,7 @@ __all__ = [
     "Record",
     "TimestampType",
     "build",
+    "build_pairs",
     "check_crc",
     "check_sizes",
     "control_batch",

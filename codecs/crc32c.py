@@ -7,16 +7,22 @@ module, if it exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from typing import Protocol
 
 from kwire.codecs.primitives import Buffer
 
 _COMPILED = "_crc32c"
 
 
-def _load() -> Callable[[Buffer], int]:
+class Checksum(Protocol):
+    """The CRC-32C of `data`, which continues that of the bytes before it."""
+
+    def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
+
+
+def _load() -> Checksum:
     """Return the checksum function of the compiled module, without importing its package.
 
     If the compiled module is not found, the package itself is imported.
@@ -29,7 +35,7 @@ def _load() -> Callable[[Buffer], int]:
         return package_crc32c
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    checksum: Callable[[Buffer], int] = module.crc32c
+    checksum: Checksum = module.crc32c
     return checksum
 
 

@@ -34,16 +34,10 @@ from kwire.groups.effects import GroupEffects, Rebalance, Ticket
 from kwire.groups.group import Group
 from kwire.groups.kind import GroupKind, Groups
 from kwire.groups.limits import GroupLimits
+from kwire.groups.offset_record import OFFSET_COMMIT, OffsetCommit, offset_tombstone
 from kwire.groups.offsets import Offsets
 from kwire.groups.record_format import VERSION, KeyedRecord
-from kwire.groups.records import (
-    OFFSET_COMMIT,
-    SHARE_GROUP,
-    STREAMS_GROUP,
-    OffsetCommit,
-    decode,
-    offset_tombstone,
-)
+from kwire.groups.records import SHARE_GROUP, STREAMS_GROUP, decode
 from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer, Timer
 
@@ -156,7 +150,7 @@ class GroupMachine:
 
     def _begin_simple_group(self, record: OffsetCommit) -> None:
         """Create a group for a committed offset whose group does not exist."""
-        group_id = record.key.group
+        group_id = record.key.group_id
         if record.value is not None and group_id not in self.groups:
             self.classic.begin(group_id)
 

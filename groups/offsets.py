@@ -9,11 +9,9 @@ the group lost its last member, or at the time that the client asked for (v2-4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -28,29 +26,18 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.groups.java import utf16
-from kwire.groups.pending_offsets import OffsetKey, PendingOffsets
-from kwire.groups.records import OffsetCommit, offset_tombstone
+from kwire.groups.offset_record import (
+    NO_EXPIRY,
+    CommittedOffset,
+    OffsetCommit,
+    OffsetKey,
+    offset_tombstone,
+)
+from kwire.groups.pending_offsets import PendingOffsets
 
 NO_OFFSET = -1
-NO_EXPIRY = -1
 EXPIRY_MS_MAX = (1 << 63) - 1
 """The highest time that the record can hold; a client may ask for any retention."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """An offset with its metadata.
-
-    Times are in ms since the epoch; `expire_timestamp_ms` -1 means the broker's retention.
-    """
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    topic_id: bytes
-    """Id of the topic when the offset was committed; zero if the request had no topic ids."""
 
 
 Partitions = dict[int, CommittedOffset]
@@ -66,12 +53,12 @@ class Offsets:
 
     def apply(self, record: OffsetCommit) -> None:
         """Apply a record that is not part of an open transaction."""
-        key = _key(record)
-        if record.value is None:
+        key, committed = record.key, record.value
+        if committed is None:
             self._remove(*key)
             self.pending.remove(key)
         else:
-            self._put(key, _committed(record.value))
+            self._put(key, committed)
             self.pending.overtake(key)
 
     def apply_pending(self, record: OffsetCommit, producer_id: int) -> None:
@@ -79,7 +66,7 @@ class Offsets:
         if record.value is None:
             self.apply(record)
         else:
-            self.pending.add(producer_id, _key(record), _committed(record.value))
+            self.pending.add(producer_id, record.key, record.value)
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
         """Apply the pending offsets of the producer, or drop them."""
@@ -164,23 +151,6 @@ class Offsets:
         ]
 
 
-def _key(record: OffsetCommit) -> OffsetKey:
-    key = record.key
-    return OffsetKey(key.group, key.topic, key.partition)
-
-
-def _committed(value: OffsetCommitValue) -> CommittedOffset:
-    """Return the committed offset that a record's value holds."""
-    return CommittedOffset(
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp,
-        value.expire_timestamp,
-        value.topic_id,
-    )
-
-
 def _is_expired(
     committed: CommittedOffset,
     now_ms: int,
@@ -208,24 +178,20 @@ class CommittedPartition(Protocol):
     committed_metadata: str | None
 
 
-def record_of(
-    key: OffsetCommitKey,
+def committed_of(
     partition: CommittedPartition,
     now_ms: int,
     expiry_ms: int = NO_EXPIRY,
     topic_id: bytes = ZERO_UUID,
-) -> OffsetCommit:
-    """Return the OffsetCommit record of one partition; null metadata becomes empty."""
-    return OffsetCommit(
-        key,
-        OffsetCommitValue(
-            offset=partition.committed_offset,
-            leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.committed_metadata or "",
-            commit_timestamp=now_ms,
-            expire_timestamp=expiry_ms,
-            topic_id=topic_id,
-        ),
+) -> CommittedOffset:
+    """Return the offset that a request commits; null metadata becomes empty."""
+    return CommittedOffset(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        now_ms,
+        expiry_ms,
+        topic_id,
     )
 
 
@@ -242,13 +208,14 @@ def commit(
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
-            if exceeds(partition.committed_metadata or "", metadata_max_bytes):
+            if exceeds(partition.committed_metadata, metadata_max_bytes):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answers.append(OffsetCommitResponsePartition(index, error))
                 continue
             answers.append(OffsetCommitResponsePartition(index, 0))
-            key = OffsetCommitKey(request.group_id, topic.name, index)
-            records.append(record_of(key, partition, now_ms, expiry, topic.topic_id))
+            key = OffsetKey(request.group_id, topic.name, index)
+            committed = committed_of(partition, now_ms, expiry, topic.topic_id)
+            records.append(OffsetCommit(key, committed))
         topics.append(
             OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
         )
@@ -272,8 +239,10 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
     )
 
 
-def exceeds(metadata: str, length_max: int) -> bool:
+def exceeds(metadata: str | None, length_max: int) -> bool:
     """Whether metadata is longer than `offset.metadata.max.bytes`, counted in UTF-16 units."""
+    if not metadata:
+        return False
     if len(metadata) > length_max:
         return True
     # A character has at most two UTF-16 units, so short metadata need not be encoded.

@@ -9,18 +9,10 @@ transaction commits, but its partition stays unstable until the transaction ends
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kwire.groups.offsets import CommittedOffset
-
-
-class OffsetKey(NamedTuple):
-    """Identifies a committed offset."""
-
-    group_id: str
-    topic: str
-    partition: int
+    from kwire.groups.offset_record import CommittedOffset, OffsetKey
 
 
 class PendingOffsets:
@@ -60,10 +52,12 @@ class PendingOffsets:
 
         These are no longer applied when their transactions commit.
         """
-        offers = self._of_group.get(key.group_id, {}).get(key)
-        if offers is not None:
-            for producer_id in offers:
-                offers[producer_id] = None
+        keys = self._of_group.get(key.group_id)
+        if keys is None:  # nearly always: no transaction commits offsets of the group
+            return
+        offers = keys.get(key, {})
+        for producer_id in offers:
+            offers[producer_id] = None
 
     def remove(self, key: OffsetKey) -> None:
         """Remove the pending offsets of a key, of all producers."""

@@ -1,10 +1,10 @@
 """The records of `__consumer_offsets`: committed offsets, and the records of each kind of groups.
 
-    type  key                      value                    written as version
-    ----  -----------------------  -----------------------  ---------------------------
-    0     group, topic, partition  LegacyOffsetCommitValue  never (brokers before 0.9)
-    1     group, topic, partition  OffsetCommitValue        4, or 1 with an expiry time
-    2     kwire.groups.classic.records
+    type       key                      value
+    ---------  -----------------------  --------------------------------------------------
+    0          group, topic, partition  LegacyOffsetCommitValue (brokers before 0.9 wrote it)
+    1          kwire.groups.offset_record
+    2          kwire.groups.classic.records
     3-8, 16    kwire.groups.consumer.records
     10-15      kwire.groups.share.records
     17, 19-23  kwire.groups.streams.records
@@ -16,62 +16,17 @@ which clients may set in OffsetCommit v2-4.  kwire.groups.record_format has the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.primitives import DecodeError
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.records import GROUP_METADATA, GroupMetadata
-from kwire.groups.record_format import VALUE_PREFIX, VERSION, UnreadableRecord, version_of
+from kwire.groups.offset_record import OFFSET_COMMIT, OffsetCommit
+from kwire.groups.record_format import VERSION, UnreadableRecord
 
 LEGACY_OFFSET_COMMIT = 0
-OFFSET_COMMIT = 1
 CONSUMER_GROUP = frozenset({3, 4, 5, 6, 7, 8, 16})
 SHARE_GROUP = frozenset({10, 11, 12, 13, 14, 15})
 STREAMS_GROUP = frozenset({17, 19, 20, 21, 22, 23})
-
-OFFSET_COMMIT_VALUE_VERSION = 4
-OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
-
-_OFFSET_COMMIT_PREFIX = VERSION.pack(OFFSET_COMMIT)
-
-
-@dataclass(slots=True)
-class OffsetCommit:
-    """A committed offset of one partition; value None deletes it."""
-
-    key: OffsetCommitKey
-    value: OffsetCommitValue | None
-
-    def encode(self) -> tuple[bytes, bytes | None]:
-        """Return the key and the value as bytes; the value is None for a tombstone.
-
-        Only an older version of the value has an expiry time, so it is written if there is one.
-        """
-        key = _OFFSET_COMMIT_PREFIX + self.key.encode(0)
-        value = self.value
-        if value is None:
-            return key, None
-        version = (
-            OFFSET_COMMIT_VALUE_VERSION
-            if value.expire_timestamp == -1
-            else OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
-        )
-        return key, VALUE_PREFIX[version] + value.encode(version)
-
-    @classmethod
-    def decode(cls, key: bytes, value: bytes | None) -> OffsetCommit:
-        """Decode either type: LegacyOffsetCommitValue has the layout of OffsetCommitValue 0.
-
-        Raises DecodeError, UnreadableRecord.
-        """
-        return cls(
-            OffsetCommitKey.decode(key, 0, 2),
-            None
-            if value is None
-            else OffsetCommitValue.decode(value, version_of(value, OffsetCommitValue), 2),
-        )
-
 
 Decoder = Callable[[bytes, bytes | None], MachineRecord]
 
@@ -118,7 +73,3 @@ def _imported_decoder(record_type: int) -> Decoder | None:
 
         _DECODERS.update({record.TYPE: record.decode for record in STREAMS_RECORDS})
     return _DECODERS.get(record_type)
-
-
-def offset_tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:
-    return OffsetCommit(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

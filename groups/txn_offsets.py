@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey
 from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.groups.offsets import exceeds, record_of
-from kwire.groups.records import OffsetCommit
+from kwire.groups.offset_record import OffsetCommit, OffsetKey
+from kwire.groups.offsets import committed_of, exceeds
 
 NEW_ERRORS_SINCE = 6
 """The version of TxnOffsetCommit since which clients know GROUP_ID_NOT_FOUND and
@@ -28,13 +27,14 @@ def commit(
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
-            if exceeds(partition.committed_metadata or "", metadata_max_bytes):
+            if exceeds(partition.committed_metadata, metadata_max_bytes):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answers.append(TxnOffsetCommitResponsePartition(index, error))
                 continue
             answers.append(TxnOffsetCommitResponsePartition(index, 0))
-            key = OffsetCommitKey(request.group_id, topic.name, index)
-            records.append(record_of(key, partition, now_ms, topic_id=topic.topic_id))
+            key = OffsetKey(request.group_id, topic.name, index)
+            committed = committed_of(partition, now_ms, topic_id=topic.topic_id)
+            records.append(OffsetCommit(key, committed))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
     return records, TxnOffsetCommitResponse(topics=topics)
 

@@ -12,6 +12,7 @@ from kwire.log.directory.manager import LogManager
 from kwire.log.error import LogDirError, LogDirLocked, LogError
 from kwire.log.follower import append_as_follower
 from kwire.log.log import Log
+from kwire.log.markers import MarkerBatch, append_markers
 from kwire.log.origin import Origin
 from kwire.log.producers.verification import Verification
 from kwire.log.reading.cold_lookup import ColdLookup
@@ -44,6 +45,7 @@ __all__ = [
     "LogDirLocked",
     "LogError",
     "LogManager",
+    "MarkerBatch",
     "Moves",
     "Origin",
     "Region",
@@ -52,6 +54,7 @@ __all__ = [
     "aborted_in",
     "aborted_transactions",
     "append_as_follower",
+    "append_markers",
     "delete_expired_segments",
     "delete_records",
     "end_offset_for_epoch",

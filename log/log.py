@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
     CRC_END,
+    FLAGS_POS,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -210,6 +211,25 @@ class Log:
             self.producers.note_refused(header, origin, error.error, now_ms)
             raise
 
+    def append_own(
+        self, batch: bytearray, records_count: int, *, leader_epoch: int, now_ms: int
+    ) -> None:
+        """Append a batch of `records_count` records of the time `now_ms` that this broker built.
+
+        It has no producer and base offset 0.  Nothing of it is checked, not even its CRC.  Raises
+        LogError; the log is unchanged then.
+        """
+        size = len(batch)
+        if not self._plain.holds_own(size, batch[FLAGS_POS]):  # or the log is offline
+            self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
+            return
+        _, last_offset, flush = self._write(
+            batch, size, records_count - 1, now_ms, leader_epoch, now_ms
+        )
+        self.producers.end_offset = last_offset + 1
+        if flush is not None:
+            self.durability.flush(flush, self.log_end_offset)
+
     def append_marker(
         self,
         batch: bytearray,
@@ -238,7 +258,9 @@ class Log:
         producers = self.producers
         producers.check_marker(header, marker, transaction_version)
         offset = self.log_end_offset
-        segment, last_offset, flush = self._write(batch, header, leader_epoch, now_ms)
+        segment, last_offset, flush = self._write(
+            batch, len(batch), 0, header.max_timestamp, leader_epoch, now_ms
+        )
         if header.producer_id >= 0:
             self.note_producer(segment, header, offset, marker)
         producers.end_offset = last_offset + 1
@@ -260,14 +282,16 @@ class Log:
         `entry` is the producer if the batch is its next one; `marker` belongs to a control batch.
         """
         first_offset = self.log_end_offset
-        segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
+        delta, size = header.last_offset_delta, header.length + LOG_OVERHEAD
+        segment, last_offset, flush = self._write(
+            batches, size, delta, header.max_timestamp, leader_epoch, now_ms
+        )
         if entry is not None:
             # The same as `note_producer`, without its lookups: the entry is known already.
             if entry.txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
                 self.producers.begin_transaction(entry, first_offset)
                 if self.first_unstable_offset is None:
                     self.first_unstable_offset = first_offset
-            delta = header.last_offset_delta
             sequence = (header.base_sequence + delta) % SEQUENCE_RANGE
             written = WrittenBatch(sequence, last_offset, delta, header.max_timestamp)
             entry.add(header.producer_epoch, written)
@@ -276,7 +300,6 @@ class Log:
         self.producers.end_offset = last_offset + 1
         if flush is not None:  # `flush.messages` is reached: not acknowledged before it is on disk
             self.durability.flush(flush, self.log_end_offset)
-        count, size = header.records_count, header.length + LOG_OVERHEAD
         return _result(
             (
                 first_offset,
@@ -284,7 +307,7 @@ class Log:
                 log_append_time_ms,
                 self.log_start_offset,
                 False,
-                count,
+                header.records_count,
                 size,
             )
         )
@@ -341,17 +364,21 @@ class Log:
         )
 
     def _write(
-        self, batches: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+        self,
+        batches: bytearray | memoryview,
+        size: int,
+        last_offset_delta: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        now_ms: int,
     ) -> tuple[Segment, int, Flush | None]:
-        """Assign offsets to the batch and write it into the active segment.
+        """Assign offsets to the batch of `size` bytes and write it into the active segment.
 
         Returns the segment, the batch's last offset, and the flush that is due with the batch or
         None.  Raises LogError; the log has the same records as before then.
         """
         first_offset = self.log_end_offset
-        last_offset = first_offset + header.last_offset_delta
-        length, max_timestamp = header.length, header.max_timestamp
-        size = length + LOG_OVERHEAD
+        last_offset = first_offset + last_offset_delta
         if leader_epoch != self._epoch:
             # Before the batch is written: an epoch without records does no harm, records without
             # their epoch would make a follower truncate wrongly (KIP-101).
@@ -380,7 +407,7 @@ class Log:
             else:
                 self.flush_due = True  # the owner flushes in a thread
         # The CRC does not cover the base offset and the leader epoch, so it stays valid.
-        _patch(batches, 0, first_offset, length, leader_epoch)
+        _patch(batches, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
         try:
             segment.write(position, batches, size)
         except OSError as error:

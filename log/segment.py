@@ -310,6 +310,14 @@ class Segment:
         self.bytes_since_index += size_bytes
         self.size_bytes = position + size_bytes
 
+    def has_index_room(self, batches: int) -> bool:
+        """Whether the indexes have room for an entry for each of so many batches."""
+        offsets, times = self.offset_index, self.time_index
+        return (
+            offsets.size_bytes + batches * offsets.entry.size <= self.index_bytes_max
+            and times.size_bytes + (batches + 1) * times.entry.size <= self.index_bytes_max
+        )
+
     def _full(self) -> bool:
         """Return whether an index has reached `segment.index.bytes`, so that the log has to roll.
 

@@ -319,10 +319,10 @@ class ProducerState:
         Returns its entry for the transaction index if it was aborted, else None.
         """
         del self.ongoing[txn.first_offset]
-        stable = next(iter(self.ongoing), txn.last_offset + 1)
         self.unreplicated[txn.first_offset] = txn
         if not txn.aborted:
             return None
+        stable = next(iter(self.ongoing), txn.last_offset + 1)
         return AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable)
 
     def _clear_verification(self, header: BatchHeader) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import Record, build
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from kwire.codecs.messages.coordinator.share_update import (
     ShareUpdateKey,
@@ -18,7 +17,7 @@ from kwire.codecs.messages.coordinator.share_update import (
     StateBatch,
 )
 from kwire.coordinators.share.records import ShareStateSnapshot, ShareStateUpdate
-from kwire.groups.records import OffsetCommit
+from kwire.groups.offset_record import CommittedOffset, OffsetCommit, OffsetKey
 from tests.commands.forked import run_kwire
 from tests.storage.data_folder.folders import log_dir
 
@@ -95,7 +94,7 @@ def test_dump_of_a_folder_prints_lines_or_json(folder: Path) -> None:
 def test_dump_decodes_records_of_internal_topics(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-7"
     folder.mkdir()
-    commit = OffsetCommit(OffsetCommitKey("readers", "t", 3), OffsetCommitValue(offset=42))
+    commit = OffsetCommit(OffsetKey("readers", "t", 3), CommittedOffset(42))
     key, value = commit.encode()
     (folder / FIRST).write_bytes(build([Record(0, 0, key, value)]))
     lines = kwire_log("dump", folder / FIRST, "--records", "--json").stdout.splitlines()

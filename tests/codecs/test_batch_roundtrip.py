@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from kwire.codecs.batches import (
     Record,
     TimestampType,
     build,
+    build_pairs,
     check_crc,
     iter_batches,
     read_header,
@@ -43,6 +46,34 @@ def levels(codec: Compression) -> st.SearchStrategy[int | None]:
     low, high = LEVEL_BOUNDS[codec]
     # zstd's levels below -50 differ in nothing new, those above 9 take long to set up.
     return st.none() | st.integers(max(low, -50), min(high, 9))
+
+
+@given(
+    pairs=st.lists(
+        st.tuples(st.binary(max_size=80) | st.just(bytes(2000)), BYTES), min_size=1, max_size=20
+    ),
+    timestamp=TIMESTAMPS,
+    codec=st.sampled_from((Compression.NONE, Compression.LZ4)),
+    producer=st.tuples(st.integers(-1, 1 << 62), st.integers(-1, 32_767), st.integers(-1, 9)),
+    transactional=st.booleans(),
+)
+def test_build_pairs_writes_the_bytes_of_build(
+    pairs: list[tuple[bytes, bytes | None]],
+    timestamp: int,
+    codec: Compression,
+    producer: tuple[int, int, int],
+    *,
+    transactional: bool,
+) -> None:
+    fields: dict[str, Any] = {
+        "compression": codec,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "base_sequence": producer[2],
+        "transactional": transactional,
+    }
+    records = [Record(0, timestamp, key, value) for key, value in pairs]
+    assert build_pairs(pairs, timestamp, **fields) == build(records, **fields)
 
 
 @pytest.mark.slow

@@ -5,22 +5,26 @@ from __future__ import annotations
 import pytest
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kwire.groups.offset_record import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetKey,
+    offset_tombstone,
+)
 from kwire.groups.offsets import Offsets, commit, exceeds, fetch
-from kwire.groups.records import OffsetCommit, offset_tombstone
 
 FIRST, SECOND, UNKNOWN = b"1" * 16, b"2" * 16, bytes(16)
 
 
 def offsets(topic_id: bytes) -> Offsets:
     committed = Offsets()
-    key, value = OffsetCommitKey("g", "t", 0), OffsetCommitValue(offset=5, topic_id=topic_id)
+    key, value = OffsetKey("g", "t", 0), CommittedOffset(5, topic_id=topic_id)
     committed.apply(OffsetCommit(key, value))
     return committed
 
@@ -90,8 +94,8 @@ def test_fetch_of_an_uncommitted_offset_returns_kafkas_defaults() -> None:
 
 
 def pending(committed: Offsets, topic: str, producer_id: int) -> None:
-    key = OffsetCommitKey("g", topic, 0)
-    committed.apply_pending(OffsetCommit(key, OffsetCommitValue(offset=9)), producer_id)
+    key = OffsetKey("g", topic, 0)
+    committed.apply_pending(OffsetCommit(key, CommittedOffset(9)), producer_id)
 
 
 def test_deleted_topic_deletes_its_pending_offsets() -> None:

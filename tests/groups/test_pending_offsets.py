@@ -6,10 +6,13 @@ from random import Random
 
 import pytest
 
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.groups.offset_record import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetKey,
+    offset_tombstone,
+)
 from kwire.groups.offsets import Offsets
-from kwire.groups.pending_offsets import OffsetKey
-from kwire.groups.records import OffsetCommit, offset_tombstone
 
 PLACES = [OffsetKey(group, "t", index) for group in "gh" for index in range(3)]
 PRODUCERS = (7, 8, 9)
@@ -68,7 +71,7 @@ def step(rng: Random, offsets: Offsets, model: Model) -> str:
 
 
 def record(place: OffsetKey, offset: int) -> OffsetCommit:
-    return OffsetCommit(OffsetCommitKey(*place), OffsetCommitValue(offset=offset))
+    return OffsetCommit(place, CommittedOffset(offset))
 
 
 @pytest.mark.parametrize("round_number", range(20))
@@ -98,7 +101,7 @@ def test_pending_offsets_are_deleted_with_their_group_or_topic() -> None:
     named = [(r.key.topic, r.key.partition) for r in offsets.tombstones("g")]
     assert named == [("t", 0), ("t", 1)]
     gone = offsets.tombstones_of_topics([("t", bytes(16)), ("u", bytes(16))])
-    assert {(r.key.group, r.key.topic, r.key.partition) for r in gone} == {
+    assert {(r.key.group_id, r.key.topic, r.key.partition) for r in gone} == {
         ("g", "t", 0),
         ("g", "t", 1),
         ("h", "u", 1),

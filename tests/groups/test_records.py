@@ -15,29 +15,38 @@ from kwire.codecs.messages.coordinator.group_metadata import (
     MemberMetadata,
 )
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.primitives import EncodeError
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import GroupMetadata, group_tombstone
 from kwire.groups.classic.state import ClassicState
+from kwire.groups.offset_record import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetKey,
+    offset_tombstone,
+)
 from kwire.groups.record_format import UnreadableRecord
-from kwire.groups.records import OffsetCommit, decode, offset_tombstone
+from kwire.groups.records import decode
 
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
 OFFSET_KEY = b"\0\x01\0\x0bkd-fa9fa9fd\0\x04kd-t\0\0\0\x01"
 WITH_EXPIRY = (
     b"\0\x01\0\0\0\0\0\0\0\x05\0\x04soon\0\0\x01\xa1\xfdri/\0\0\x01\xa1\xfdrm\x17",
-    OffsetCommitValue(
+    CommittedOffset(
         offset=5,
         metadata="soon",
-        commit_timestamp=0x1A1FD72692F,
-        expire_timestamp=0x1A1FD726D17,
+        commit_timestamp_ms=0x1A1FD72692F,
+        expire_timestamp_ms=0x1A1FD726D17,
     ),
 )
 WITH_TOPIC_ID = (
     b"\0\x04\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\x03mm\0\0\x01\xa1\xfds\xdb\x93"
     b"\x01\0\x10\xcb3\xb2\xb0ImH\x8e\x95zY\xc6\xc3\x18\xa1\xfc",
-    OffsetCommitValue(
+    CommittedOffset(
         offset=7,
         metadata="mm",
-        commit_timestamp=0x1A1FD73DB93,
+        commit_timestamp_ms=0x1A1FD73DB93,
         topic_id=b"\xcb3\xb2\xb0ImH\x8e\x95zY\xc6\xc3\x18\xa1\xfc",
     ),
 )
@@ -53,12 +62,40 @@ GROUP_VALUE = (
 
 
 @pytest.mark.parametrize(("data", "value"), [WITH_EXPIRY, WITH_TOPIC_ID])
-def test_offset_commit_record_round_trips(data: bytes, value: OffsetCommitValue) -> None:
+def test_offset_commit_record_round_trips(data: bytes, value: CommittedOffset) -> None:
     record = decode(OFFSET_KEY, data)
     assert isinstance(record, OffsetCommit)
-    assert record.key == OffsetCommitKey("kd-fa9fa9fd", "kd-t", 1)
+    assert record.key == OffsetKey("kd-fa9fa9fd", "kd-t", 1)
     assert record.value == value
     assert record.encode() == (OFFSET_KEY, data)
+
+
+@given(
+    key=st.builds(OffsetKey, st.text(max_size=40), st.text(max_size=40), INT32),
+    committed=st.builds(
+        CommittedOffset,
+        INT64,
+        INT32,
+        st.just("") | st.text(max_size=40),
+        INT64,
+        st.just(-1) | st.integers(0, 2**63 - 1),
+        st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
+    ),
+)
+def test_encoded_offset_commit_equals_the_generated_messages(
+    key: OffsetKey, committed: CommittedOffset
+) -> None:
+    version = 4 if committed.expire_timestamp_ms == -1 else 1
+    written_key, written_value = OffsetCommit(key, committed).encode()
+    assert written_key == b"\0\x01" + OffsetCommitKey(*key).encode(0)
+    expected = OffsetCommitValue(*committed).encode(version)
+    assert written_value == bytes([0, version]) + expected
+
+
+def test_group_id_that_the_key_cannot_hold_is_refused() -> None:
+    """The key has the lengths of its strings in 16 bits; requests may have longer ones."""
+    with pytest.raises(EncodeError):
+        offset_tombstone("g" * 0x8000, "t", 0).encode()
 
 
 def test_group_metadata_record_round_trips() -> None:
@@ -127,7 +164,7 @@ def test_tombstones_have_no_value() -> None:
 def test_legacy_offset_commit_of_brokers_before_0_9_is_read() -> None:
     record = decode(b"\0\0\0\x01g\0\x01t\0\0\0\x02", b"\0\0" + bytes(7) + b"\x09\0\x01m" + bytes(8))
     assert isinstance(record, OffsetCommit)
-    assert record.key == OffsetCommitKey("g", "t", 2)
+    assert record.key == OffsetKey("g", "t", 2)
     assert record.value is not None
     assert (record.value.offset, record.value.metadata) == (9, "m")
 

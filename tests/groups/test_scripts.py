@@ -24,12 +24,11 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataValue
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitValue
 from kwire.conformance.group_script import GroupScript
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.limits import GroupLimits
-from kwire.groups.records import OffsetCommit
+from kwire.groups.offset_record import CommittedOffset, OffsetCommit
 from tests.coordinators.contract.simulation import START_MS
 from tests.groups.simulation import GroupSimulation, classic_groups
 
@@ -123,11 +122,12 @@ def _limits(words: list[str]) -> dict[str, Any]:
     return {name: int(value) for name, _, value in (word.partition("=") for word in words)}
 
 
-def _offset_value(value: OffsetCommitValue | None) -> str:
+def _offset_value(value: CommittedOffset | None) -> str:
     if value is None:
         return " deleted"
-    expiry = "" if value.expire_timestamp == -1 else f" expires={value.expire_timestamp - START_MS}"
-    return f"={value.offset} at={value.commit_timestamp - START_MS}{expiry}"
+    expiry_ms = value.expire_timestamp_ms
+    expiry = "" if expiry_ms == -1 else f" expires={expiry_ms - START_MS}"
+    return f"={value.offset} at={value.commit_timestamp_ms - START_MS}{expiry}"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

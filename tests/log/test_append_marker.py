@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -10,7 +11,14 @@ import pytest
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogError, Origin, aborted_transactions
+from kwire.log import (
+    Log,
+    LogError,
+    MarkerBatch,
+    Origin,
+    aborted_transactions,
+    append_markers,
+)
 from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, OpenLog, ReadAll
 
@@ -39,6 +47,14 @@ class Marker:
             producer_id=producer_id,
             producer_epoch=max(epoch + rng.choice((0, 0, 0, 1, -1)), 0),
             timestamp=NOW_MS - rng.randrange(100),
+        )
+
+    def batched(self) -> MarkerBatch:
+        return MarkerBatch(
+            self.batch,
+            read_header(self.batch),
+            EndTxnMarker(self.kind, self.coordinator_epoch),
+            self.transaction_version,
         )
 
     def quickly(self, log: Log, leader_epoch: int) -> None:
@@ -134,6 +150,68 @@ def test_append_marker_has_the_result_of_append(
     assert again.log_end_offset == quick.log_end_offset
     assert state(again)[1] == state(quick)[1]
     assert read_all(again) == read_all(quick)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "small index"])
+def test_append_markers_has_the_result_of_append_for_each(
+    name: str, open_log: OpenLog, tmp_path: Path, rng: random.Random
+) -> None:
+    """Some groups have two markers of one producer, which cannot share a write."""
+    config = CONFIGS.get(name) or log_config(index_interval_bytes=0, segment_index_bytes=120)
+    logs = []
+    for way in ("together", "thorough"):
+        directory = tmp_path / way / "t-0"
+        directory.mkdir(parents=True)
+        logs.append(open_log(config, directory=directory))
+    together, thorough = logs
+    refused = appended = 0
+    for step in range(60):
+        leader_epoch = step // 20
+        for producer_id in PRODUCERS:
+            if rng.random() < 0.7:
+                size = rng.randrange(9)
+                for log in logs:
+                    send(log, producer_id, size, leader_epoch)
+        markers = [Marker(rng, together) for _ in range(rng.randrange(1, 4))]
+        errors = append_markers(
+            together, [m.batched() for m in markers], leader_epoch=leader_epoch, now_ms=NOW_MS
+        )
+        expected = [refusal(m.thoroughly, thorough, leader_epoch) for m in markers]
+        assert errors == [error or ErrorCode.NONE for error in expected]
+        refused += sum(error is not ErrorCode.NONE for error in errors)
+        appended += len(errors)
+        if rng.random() < 0.2:
+            for log in logs:
+                log.high_watermark_advanced(log.log_end_offset)
+        assert state(together) == state(thorough)
+    assert 5 < refused < appended
+    for log in logs:
+        log.close()
+    assert files_of(together) == files_of(thorough)
+
+
+def files_of(log: Log) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(log.dir.iterdir())}
+
+
+def test_markers_that_the_disk_refuses_change_nothing(
+    open_log: OpenLog, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log()
+    send(log, 7, 1, 0)
+    send(log, 8, 1, 0)
+    before = state(log)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(log.storage.files, "pwrite", full, raising=False)
+    markers = [Marker(rng, log) for _ in range(9)]
+    one_each = list({m.batched().header.producer_id: m.batched() for m in markers}.values())
+    errors = append_markers(log, one_each, leader_epoch=0, now_ms=NOW_MS)
+    assert ErrorCode.KAFKA_STORAGE_ERROR in errors
+    assert ErrorCode.NONE not in errors
+    assert state(log) == before
 
 
 def test_append_marker_to_an_offline_log_is_refused(open_log: OpenLog, rng: random.Random) -> None:

@@ -24,7 +24,7 @@ class Promise(Generic[T]):
     def __init__(self) -> None:
         self.resolved = False
         self._task: trio.lowlevel.Task | None = None
-        self._callbacks: list[Callable[[T], None]] = []
+        self._callbacks: tuple[Callable[[T], None], ...] = ()
 
     def resolve(self, value: T) -> None:
         """Sets the value, wakes the waiting task, then calls the callbacks with the value."""
@@ -34,7 +34,7 @@ class Promise(Generic[T]):
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(value)
 
@@ -43,7 +43,7 @@ class Promise(Generic[T]):
         if self.resolved:
             callback(self._value)
         else:
-            self._callbacks.append(callback)
+            self._callbacks += (callback,)
 
     @property
     def value(self) -> T:

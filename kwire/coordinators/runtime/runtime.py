@@ -58,7 +58,8 @@ _BATCH_OVERHEAD_BYTES = 128
 _RECORD_OVERHEAD_BYTES = 32
 """Upper bounds of header, lengths and deltas, so that a batch's size is never underestimated."""
 
-NO_PRODUCER = (-1, -1)
+Pair = tuple[bytes, bytes | None]
+"""The key and the value of a record."""
 
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
@@ -137,23 +138,18 @@ class Shard(Driver[M]):
         producer's transaction is open.
         """
         now_ms = self._runtime.now_ms()
-        producer_id, epoch = effects.producer or NO_PRODUCER
-        encoded = [record.encode() for record in effects.records]
+        records, producer = effects.records, effects.producer
+        encoded = [record.encode() for record in records]
         parts = [(0, len(encoded))] if effects.atomic else self._parts(encoded)
-        verification = cast("Verification | None", proof)
         try:
             for start, end in parts:
-                batch = batches.build(
-                    [batches.Record(0, now_ms, key, value) for key, value in encoded[start:end]],
-                    compression=self._runtime.compression,
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                    base_sequence=0,  # coordinators have no sequences; Apache Kafka writes 0 too
-                    transactional=effects.producer is not None,
-                )
-                self._write(batch, now_ms, verification)
-                for record in effects.records[start:end]:
-                    self.apply(record, producer_id)
+                pairs = encoded if end - start == len(encoded) else encoded[start:end]
+                if producer is None:
+                    self._write_own(pairs, now_ms)
+                else:
+                    self._write_transactional(pairs, now_ms, producer, proof)
+                for record in records if pairs is encoded else records[start:end]:
+                    self.apply(record, -1 if producer is None else producer[0])
         except LogError as error:
             log.warning("Cannot append to the %s: %s.", self, error)
             return client_error(error.error)
@@ -161,6 +157,35 @@ class Shard(Driver[M]):
 
     def note(self, text: str) -> None:
         log.info("%s", text)
+
+    def _write_own(self, pairs: Sequence[Pair], now_ms: int) -> None:
+        """Appends a batch of records that belong to no transaction.  Raises LogError."""
+        partition = self.partition
+        log = partition.log
+        if log.segments.active.size_bytes > SEGMENT_BYTES_MAX:
+            log.roll(now_ms)
+        # Coordinators have no sequences; Apache Kafka writes 0 too.
+        batch = batches.build_pairs(
+            pairs, now_ms, compression=self._runtime.compression, base_sequence=0
+        )
+        partition.append_own(batch, len(pairs), now_ms=now_ms)
+        self._written_offset = log.log_end_offset
+
+    def _write_transactional(
+        self, pairs: Sequence[Pair], now_ms: int, producer: tuple[int, int], proof: object
+    ) -> None:
+        """Appends a batch of records that belong to a client's transaction.  Raises LogError."""
+        producer_id, epoch = producer
+        batch = batches.build_pairs(
+            pairs,
+            now_ms,
+            compression=self._runtime.compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        self._write(batch, now_ms, verification=cast("Verification | None", proof))
 
     def _write(
         self,
@@ -196,7 +221,7 @@ class Shard(Driver[M]):
         self._write(marker, now_ms, transaction_version=transaction_version)
         self.follow_marker(batches.read_header(marker).producer_id, commit=commit)
 
-    def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
+    def _parts(self, encoded: list[Pair]) -> Iterator[tuple[int, int]]:
         """Yield ranges (start, end) of records, each of which fits into one batch."""
         room = self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
         start = size_bytes = 0

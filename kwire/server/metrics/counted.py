@@ -19,7 +19,8 @@ from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.effects import Rebalance
 from kwire.groups.machine import GroupMachine
-from kwire.groups.records import SHARE_GROUP, STREAMS_GROUP, OffsetCommit
+from kwire.groups.offset_record import OffsetCommit
+from kwire.groups.records import SHARE_GROUP, STREAMS_GROUP
 from kwire.groups.timers import RetentionTimer
 
 if TYPE_CHECKING:

@@ -64,13 +64,13 @@ class MeasuredPartition(Partition):
         self.meter.replication_bytes_in += size_bytes
         super().followed(high_watermark, log_start_offset, size_bytes)
 
-    def _appended(self, size_bytes: int) -> None:
+    def _appended(self, size_bytes: int, appends: int = 1) -> None:
         """As Partition._appended; the usual case is written here again, to save a call."""
         meter = self.meter
         meter.bytes_in += size_bytes
-        meter.produce_requests += 1
+        meter.produce_requests += appends
         if self.leading is not None or self._flush_end or self.log.flush_due:
-            super()._appended(size_bytes)
+            super()._appended(size_bytes, appends)
         else:
             self._advance(self.log.log_end_offset, size_bytes)
 

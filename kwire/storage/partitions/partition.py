@@ -8,17 +8,18 @@ append.  If this broker is the only replica, `append` commits at once; otherwise
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.codecs.errors import ErrorCode
-from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
+from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification, append_markers
 
 if TYPE_CHECKING:
     from kwire.cluster.metadata.image import PartitionImage
     from kwire.codecs.batches import BatchHeader
     from kwire.codecs.control import EndTxnMarker
+    from kwire.log import MarkerBatch
     from kwire.storage.partitions.flushing import Flusher
     from kwire.storage.partitions.progress import Follower
 
@@ -319,6 +320,15 @@ class Partition:
         self._appended(result.size_bytes)
         return result
 
+    def append_own(self, batch: bytearray, records_count: int, *, now_ms: int) -> None:
+        """Append a batch that this broker built, as with acks=-1; see Log.append_own.
+
+        Raises LogError; the log is unchanged then.
+        """
+        self._check_may_append(-1)
+        self.log.append_own(batch, records_count, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self._appended(len(batch))
+
     def append_marker(
         self,
         batch: bytearray,
@@ -340,8 +350,24 @@ class Partition:
         )
         self._appended(len(batch))
 
-    def _appended(self, size_bytes: int) -> None:
-        """Advance the high watermark after an append, or start what has to come before that.
+    def append_markers(self, markers: Sequence[MarkerBatch], *, now_ms: int) -> list[ErrorCode]:
+        """Append the markers of several transactions; return the error of each.
+
+        Raises LogError if no marker may be appended.
+        """
+        self._check_may_append(-1)
+        errors = append_markers(self.log, markers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        size_bytes = appends = 0
+        for marker, error in zip(markers, errors, strict=True):
+            if error is ErrorCode.NONE:
+                size_bytes += len(marker.batch)
+                appends += 1
+        if appends:
+            self._appended(size_bytes, appends)
+        return errors
+
+    def _appended(self, size_bytes: int, appends: int = 1) -> None:
+        """Advance the high watermark after appends, or start what has to come before that.
 
         A leader without other replicas commits the batch at once, or after the flush that
         `flush.messages` asks for.

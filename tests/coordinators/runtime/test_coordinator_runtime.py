@@ -13,7 +13,6 @@ import trio.testing
 
 from kwire.codecs.batches import Compression, Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
@@ -30,7 +29,7 @@ from kwire.coordinators.runtime import groups, transactions
 from kwire.coordinators.runtime.runtime import ShardState
 from kwire.groups.java import partition_for, string_hash
 from kwire.groups.limits import GroupLimits
-from kwire.groups.records import OffsetCommit
+from kwire.groups.offset_record import CommittedOffset, OffsetCommit, OffsetKey
 from kwire.log import Origin
 from kwire.settings import load
 from kwire.storage.partitions.partition import Partition
@@ -165,7 +164,7 @@ async def test_load_skips_records_of_unknown_types(
         node.call(commit(7), 8)
         append(node, b"\0\x7e" + b"\0\x01G", b"\0\0" + bytes(4))
         append(node, b"\x7f\xff", None)
-        later = OffsetCommit(OffsetCommitKey("G", "t", 0), OffsetCommitValue(offset=8))
+        later = OffsetCommit(OffsetKey("G", "t", 0), CommittedOffset(8))
         append(node, b"\x7f\xff", None, later.encode())
         lead(node)
         await trio.testing.wait_all_tasks_blocked()
