@@ -132,6 +132,6 @@ def _note(log: Log, segment: Segment, markers: Sequence[MarkerBatch]) -> None:
         segment.note_batch(segment.size_bytes, len(batch), offset, header.max_timestamp)
         log.log_end_offset = offset + 1
         if header.producer_id >= 0:
-            log.note_producer(segment, header, offset, content)
+            log.note_marker(segment, header, offset, content)
     log.producers.end_offset = log.log_end_offset
     log.upkeep[log] = None

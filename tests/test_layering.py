@@ -28,6 +28,7 @@ ROOMS: dict[str, str] = {
     "kwire.testing.comparing": "two brokers' answers without what may differ: pure",
     "kwire.testing.hosting": "one server process, its port, its folder and its end",
     "kwire.broker.timers": "timers on the trio loop",
+    "kwire.broker.shared_work": "work that requests which are served together share",
     "kwire.requests.context": "what a handler may know of a request besides its body",
     "kwire.requests.gate": "what every request passes",
     # Pure rooms, and the disk.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kwire.broker.shared_work import SharedWork
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.image import BrokerImage
 from kwire.cluster.stores.producer_id_supply import ProducerIdSupply
@@ -48,6 +49,7 @@ class Node:
         self.metadata = metadata
         self.store = store
         self.timers = timers
+        self.shared_work = SharedWork()
         self.now_ms = now_ms
         self.flusher = Flusher(now_ms)
         self.hosted = HostedPartitions(settings.node_id, logs, self.flusher, self.log_config)

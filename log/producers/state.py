@@ -300,6 +300,18 @@ class ProducerState:
             self.ongoing[first_offset] = producer_id
         return None
 
+    def note_marker(
+        self, header: BatchHeader, offset: int, marker: EndTxnMarker
+    ) -> CompletedTxn | None:
+        """Update the state by the marker of a transaction, as `note` does, with fewer checks."""
+        producer_id = header.producer_id
+        if producer_id in self.verifications:
+            self._clear_verification(header)
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        return self._note_marker(header, offset, marker, entry)
+
     def _note_marker(
         self, header: BatchHeader, offset: int, marker: EndTxnMarker, entry: ProducerEntry
     ) -> CompletedTxn | None:

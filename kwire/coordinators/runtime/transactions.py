@@ -17,7 +17,7 @@ one first waits until producer ids are in stock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.cluster.metadata.topic_names import TRANSACTION_STATE_TOPIC
@@ -66,6 +66,27 @@ def limits_of(config: BrokerConfig) -> TransactionLimits:
     )
 
 
+class _ClusterWriter:
+    """Writes the marker of one transaction to partitions of any broker."""
+
+    __slots__ = ("here", "write")
+
+    def __init__(self, here: MarkerWriter, write: Write) -> None:
+        """`here` serves partitions that this broker leads, `write` serves all."""
+        self.here = here
+        self.write = write
+
+    def __call__(self, topic: str, index: int) -> ErrorCode | None:
+        return self.write(topic, index)
+
+
+def _here(writer: Write) -> MarkerWriter | None:
+    """Return what writes to partitions that this broker leads; None if nothing may be written."""
+    if isinstance(writer, _ClusterWriter):
+        return writer.here
+    return writer if isinstance(writer, MarkerWriter) else None
+
+
 class TransactionCoordinator:
     """See the module."""
 
@@ -77,7 +98,9 @@ class TransactionCoordinator:
         self._groups = groups
         self._remote_markers: RemoteMarkers | None = None
         self._remote_transactions: RemoteTransactions | None = None
-        self._markers = MarkerSender(self, self._complete, self._send_again, node.timers)
+        self._markers = MarkerSender(
+            self, self._complete, self._send_again, node.timers, node.shared_work
+        )
         self.runtime = CoordinatorRuntime(
             lambda: TransactionMachine(self.limits, node.producer_ids.ids, self._markers),
             timers=node.timers,
@@ -330,6 +353,17 @@ class TransactionCoordinator:
             return TRANSACTION_STATE_TOPIC not in topics
         return partition < len(topic_image.partitions)
 
+    def write(
+        self, topic: str, partition: int, writers: Sequence[Write]
+    ) -> Sequence[ErrorCode | None]:
+        """Write markers of several transactions to one partition, together if it is led here."""
+        node = self._node
+        if node.peers is None or node.image.leader_of(topic, partition) == node.node_id:
+            here = [writer for writer in map(_here, writers) if writer is not None]
+            if len(here) == len(writers):
+                return MarkerWriter.write_together(here, topic, partition)
+        return [writer(topic, partition) for writer in writers]
+
     def writer(self, markers: Markers, settle: Settle) -> Write:
         """Return the function that writes a transaction's marker to one partition.
 
@@ -350,9 +384,7 @@ class TransactionCoordinator:
             markers.commit,
             markers.transaction_version,
         )
-        here = MarkerWriter(
-            self._node.hosted, self._groups, marker, settle, self._node.now_ms()
-        ).write
+        here = MarkerWriter(self._node.hosted, self._groups, marker, settle, self._node.now_ms())
         peers = self._node.peers
         if peers is None:
             return here
@@ -362,11 +394,11 @@ class TransactionCoordinator:
         self,
         peers: Peers,
         marker: TxnMarker,
-        here: Write,
+        here: MarkerWriter,
         settle: Settle,
         is_wanted: Callable[[], bool],
     ) -> Write:
-        """Return a function that sends each marker to the partition's present leader."""
+        """Return a writer that sends each marker to the partition's present leader."""
         from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
 
         node = self._node
@@ -390,7 +422,7 @@ class TransactionCoordinator:
             remote.send(leader, RemoteMarker(marker, topic, index, settle, is_wanted))
             return None
 
-        return write
+        return _ClusterWriter(here, write)
 
     def _complete(self, markers: Markers) -> bool:
         """Completes a transaction whose markers are all written.
@@ -401,9 +433,8 @@ class TransactionCoordinator:
         shard = self.runtime.shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
             return index >= 0
-        now_ms = self._node.now_ms()
-        shard.carry_out(shard.machine.markers_written(markers, now_ms))
-        return not shard.machine.markers_written(markers, now_ms).records
+        shard.carry_out(shard.machine.markers_written(markers, self._node.now_ms()))
+        return not shard.machine.awaits(markers)
 
     def _send_again(self) -> None:
         """Send markers that were dropped because their decision was not committed in time."""

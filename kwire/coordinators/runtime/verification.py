@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 TopicPartition: TypeAlias = tuple[str, int]
 """Topic name and partition number."""
 PartitionErrors: TypeAlias = dict[TopicPartition, ErrorCode]
+Answer: TypeAlias = PartitionErrors | ErrorCode
+"""The error of each partition, or one error for all; NONE if a partition may be written to."""
 RequestedPartitions: TypeAlias = Mapping[str, frozenset[int]]
 
 IMPLICIT_TRANSACTION_VERSION = 2
@@ -109,6 +111,10 @@ def verify(
         return VerificationResult({}, {})
     query = _CoordinatorQuery(node, coordinators.transactions, producer, proofs, support)
     answer = query.ask()
+    if answer is ErrorCode.NONE:
+        return VerificationResult(proofs, {})
+    if isinstance(answer, ErrorCode):
+        answer = dict.fromkeys(proofs, answer)
     if isinstance(answer, Promise) or (adds and _is_early(answer)):
         return query.wait_and_retry(answer)
     return _verdict(proofs, answer, support)
@@ -124,11 +130,8 @@ class _CoordinatorQuery:
     proofs: dict[TopicPartition, Verification]
     support: VerificationSupport
 
-    def ask(self) -> PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]:
-        """Asks the coordinator once.
-
-        Returns the error of each partition, or a promise: of those, or of one error for all.
-        """
+    def ask(self) -> Answer | Promise[PartitionErrors] | Promise[ErrorCode]:
+        """Asks the coordinator once.  Returns its answer, or a promise of it."""
         indexes: dict[str, list[int]] = {}
         for topic, index in self.proofs:
             indexes.setdefault(topic, []).append(index)
@@ -139,11 +142,10 @@ class _CoordinatorQuery:
             return coordinator.ask_elsewhere(*producer, partitions, adds=adds)
         if not adds:
             return coordinator.verify(*producer, partitions)
-        answer = coordinator.add_partitions(*producer, partitions, IMPLICIT_TRANSACTION_VERSION)
-        return answer if isinstance(answer, Promise) else dict.fromkeys(self.proofs, answer)
+        return coordinator.add_partitions(*producer, partitions, IMPLICIT_TRANSACTION_VERSION)
 
     async def wait_and_retry(
-        self, answer: PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]
+        self, answer: Answer | Promise[PartitionErrors] | Promise[ErrorCode]
     ) -> VerificationResult:
         """Waits for the answer; asks again while the previous transaction is being ended."""
         config, adds = self.node.config, self.support is VerificationSupport.ADDED
@@ -153,8 +155,9 @@ class _CoordinatorQuery:
         deadline = trio.current_time() + patience_ms / 1000
         while True:
             if isinstance(answer, Promise):
-                result = await answer.wait()
-                answer = result if isinstance(result, dict) else dict.fromkeys(self.proofs, result)
+                answer = await answer.wait()
+            if isinstance(answer, ErrorCode):
+                answer = dict.fromkeys(self.proofs, answer)
             if not (adds and _is_early(answer)) or trio.current_time() >= deadline:
                 return _verdict(self.proofs, answer, self.support)
             await trio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)

@@ -270,11 +270,13 @@ class _ProduceWork:
     def _proof(self, partition: Partition) -> Verification | None:
         """The transaction coordinator's permission to write there; LogError if it refused."""
         assert self._verdict is not None
+        proofs, refusals = self._verdict
         topic_partition = partition.topic, partition.index
-        refused = self._verdict.refused.get(topic_partition)
-        if refused is not None:
-            raise transactional_produce.refusal(refused)
-        return self._verdict.proofs.get(topic_partition)
+        if refusals:
+            refused = refusals.get(topic_partition)
+            if refused is not None:
+                raise transactional_produce.refusal(refused)
+        return proofs.get(topic_partition)
 
     def _append(
         self, partition: Partition, data: PartitionProduceData, proof: Verification | None

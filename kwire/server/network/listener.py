@@ -84,7 +84,7 @@ class ConnectionServer:
         self._broker = broker
         self._control = control
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
-        self._ready = ready_sockets(broker.node.timers)
+        self._ready = ready_sockets(broker.node.timers, broker.node.shared_work)
         self._connections: set[Connection] = set()
         broker.on_acls_changed = self._forget_shortcuts
         self._limits = ConnectionLimits(broker.config)

@@ -44,6 +44,13 @@ _PASSES_OVER_MAX = 63
 """The most polls in a row that are skipped after polls without a result."""
 
 
+class WorkOfGroup(Protocol):
+    """The part of the shared work that this module needs; kwire.broker.shared_work has the rest."""
+
+    def begin(self) -> None: ...
+    def finish(self) -> None: ...
+
+
 class ReadablePeer(Protocol):
     """The steps of a connection that never wait.
 
@@ -89,8 +96,10 @@ class ReadySockets:
 
     sends_soon = True
 
-    def __init__(self, timers: Deadlines) -> None:
+    def __init__(self, timers: Deadlines, work: WorkOfGroup) -> None:
+        """`work` is what requests that are served together leave for the end of their group."""
         self._timers = timers
+        self._work = work
         self._epoll = select.epoll()
         self._is_serving = False
         self._to_send: set[int] = set()
@@ -199,7 +208,8 @@ class ReadySockets:
         """Handle the requests of all ready connections, in groups of `_TOGETHER`.
 
         The replies of a group are held and sent after its last request: to send a reply wakes the
-        client, which costs more than the rest of a small request (see `_TOGETHER`).
+        client, which costs more than the rest of a small request (see `_TOGETHER`).  Work that the
+        requests share is done before the replies are sent.
         """
         self._is_serving = True
         if len(ready) == 1:
@@ -214,9 +224,13 @@ class ReadySockets:
         """Handle the requests of several ready connections; see `_serve_all`."""
         for start in range(0, len(ready), _TOGETHER):
             together = ready[start : start + _TOGETHER]
-            answered = [
-                descriptor for descriptor, _ in together if self._read(descriptor, hold=True)
-            ]
+            self._work.begin()
+            try:
+                answered = [
+                    descriptor for descriptor, _ in together if self._read(descriptor, hold=True)
+                ]
+            finally:
+                self._work.finish()
             for descriptor in answered:
                 self._send(descriptor)
 
@@ -328,6 +342,6 @@ def fire_due_before(timers: Deadlines, peer: ReadablePeer) -> None:
         timers.fire_due()
 
 
-def ready_sockets(timers: Deadlines) -> ReadySockets | WaitingSockets:
+def ready_sockets(timers: Deadlines, work: WorkOfGroup) -> ReadySockets | WaitingSockets:
     """The faster way to serve connections that this system has."""
-    return ReadySockets(timers) if hasattr(select, "epoll") else WaitingSockets(timers)
+    return ReadySockets(timers, work) if hasattr(select, "epoll") else WaitingSockets(timers)

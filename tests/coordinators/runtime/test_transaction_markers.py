@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from kwire.broker.shared_work import SharedWork
 from kwire.broker.timers import Timers
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.markers import AT_ONCE, RETRY_MS, MarkerSender, Settle, Write
@@ -34,10 +35,16 @@ class Cluster:
         self.held: list[Callable[[ErrorCode], None]] | None = None
         self.may_complete = True
         self.lost = 0
-        self.sender = MarkerSender(self, self.complete, self.lose, self.timers)
+        self.work = SharedWork()
+        self.together: list[tuple[Place, int]] = []
+        self.sender = MarkerSender(self, self.complete, self.lose, self.timers, self.work)
 
     def exists(self, topic: str, partition: int) -> bool:
         return topic not in self.deleted
+
+    def write(self, topic: str, partition: int, writers: Sequence[Write]) -> list[ErrorCode | None]:
+        self.together.append(((topic, partition), len(writers)))
+        return [writer(topic, partition) for writer in writers]
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
         def write(topic: str, partition: int) -> ErrorCode | None:
@@ -82,6 +89,36 @@ async def test_few_markers_are_written_before_the_call_returns(count: int) -> No
         cluster.sender.resolve(markers("x", count))
         assert len(cluster.written) == count
         assert cluster.completed == ["x"]
+
+
+async def test_requests_that_are_served_together_write_to_each_partition_once() -> None:
+    async with running() as cluster:
+        cluster.sender.at_once = True
+        cluster.errors = {("t", 1): ErrorCode.INVALID_PRODUCER_EPOCH}
+        cluster.work.begin()
+        for number in range(3):
+            cluster.sender.resolve(markers(f"x{number}", 1 + number))
+        assert cluster.written == []
+        cluster.sender.drop(lambda transactional_id: transactional_id == "x0")
+        cluster.work.finish()
+        assert cluster.together == [(("t", 0), 2), (("t", 1), 2), (("t", 2), 1)]
+        assert cluster.completed == ["x1", "x2"]
+
+
+async def test_failed_marker_of_one_request_does_not_hold_up_the_others(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running() as cluster:
+        cluster.sender.at_once = True
+        cluster.errors = {("u", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        cluster.work.begin()
+        cluster.sender.resolve(markers("x", 1, topic="u"))
+        cluster.sender.resolve(markers("y", 1))
+        cluster.work.finish()
+        assert cluster.completed == ["y"]
+        cluster.errors.clear()
+        await a_while()
+        assert cluster.completed == ["y", "x"]
 
 
 async def test_many_markers_are_written_in_slices(autojump_clock: trio.testing.MockClock) -> None:

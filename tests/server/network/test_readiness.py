@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,12 @@ import pytest
 import trio
 import trio.testing
 
+from kwire.broker.shared_work import SharedWork
 from kwire.broker.timers import Timers
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.server.network.readiness import (
+    Deadlines,
     Patience,
     ReadySockets,
     WaitingSockets,
@@ -27,10 +29,16 @@ from kwire.server.network.readiness import (
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
 
 needs_epoll = pytest.mark.skipif(not hasattr(select, "epoll"), reason="there is no epoll here")
+
+
+def epoll_sockets(timers: Deadlines) -> ReadySockets:
+    return ReadySockets(timers, SharedWork())
+
+
 both_kinds = pytest.mark.parametrize(
-    "kind", [pytest.param(ReadySockets, marks=needs_epoll), WaitingSockets]
+    "kind", [pytest.param(epoll_sockets, marks=needs_epoll), WaitingSockets]
 )
-Kind = type[ReadySockets] | type[WaitingSockets]
+Kind = Callable[[Deadlines], ReadySockets | WaitingSockets]
 
 
 class Peer:
@@ -126,7 +134,7 @@ async def test_error_of_a_peer_is_raised_in_its_task(kind: Kind, peers: list[Pee
 
 @needs_epoll
 async def test_send_error_of_a_peer_is_raised_in_its_task(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     failing, other, _ = peers
     failing.not_sent = ConnectionResetError("gone")
     async with trio.open_nursery() as nursery:
@@ -143,7 +151,7 @@ async def test_send_error_of_a_peer_is_raised_in_its_task(peers: list[Peer]) -> 
 
 @needs_epoll
 async def test_watched_peer_is_resumed_once_it_has_to_wait_or_fails(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     _, failing, stuck = peers
     error = failing.failure = ConnectionResetError("gone")
     stuck.enough, stuck.has_room = 2, False
@@ -160,7 +168,7 @@ async def test_watched_peer_is_resumed_once_it_has_to_wait_or_fails(peers: list[
 
 @needs_epoll
 async def test_dismissed_task_ends_and_its_peer_is_still_served(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     peer, descriptor = peers[1], peers[1].near.fileno()
     waited: list[bool] = []
 
@@ -187,7 +195,7 @@ async def test_dismissed_task_ends_and_its_peer_is_still_served(peers: list[Peer
 
 @needs_epoll
 async def test_forgotten_peer_is_not_served(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     peer, descriptor = peers[0], peers[0].near.fileno()
     ready.watch(descriptor, peer)
     assert ready.forget(descriptor)
@@ -233,7 +241,9 @@ async def test_socket_closed_by_the_client_is_readable(kind: Kind, peers: list[P
 async def test_broker_serves_with_and_without_epoll(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kwire.server.network.listener.ready_sockets", kind)
+    monkeypatch.setattr(
+        "kwire.server.network.listener.ready_sockets", lambda timers, _: kind(timers)
+    )
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         for _ in range(3):
@@ -243,9 +253,9 @@ async def test_broker_serves_with_and_without_epoll(
 
 @needs_epoll
 def test_trio_waits_for_sockets_without_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(ready_sockets(NoTimers())) is ReadySockets
+    assert type(ready_sockets(NoTimers(), SharedWork())) is ReadySockets
     monkeypatch.delattr("select.epoll")
-    assert type(ready_sockets(NoTimers())) is WaitingSockets
+    assert type(ready_sockets(NoTimers(), SharedWork())) is WaitingSockets
 
 
 @both_kinds
@@ -267,7 +277,7 @@ async def test_client_without_pause_does_not_starve_others(kind: Kind, peers: li
 
 @needs_epoll
 async def test_replies_of_ready_peers_are_sent_after_all_have_read(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     for peer in peers:
         peer.enough = 2
         peer.far.send(b"a")
@@ -284,9 +294,51 @@ async def test_replies_of_ready_peers_are_sent_after_all_have_read(peers: list[P
         nursery.cancel_scope.cancel()
 
 
+class SharingPeer(Peer):
+    """A peer whose requests add work that they share with others."""
+
+    def __init__(self, work: SharedWork, log: list[str]) -> None:
+        super().__init__(2)
+        self._work, self._log = work, log
+
+    def readable(self, *, hold: bool) -> bool:
+        self._log.append("read")
+        if self._work.is_open:
+            self._work.add(lambda: self._log.append("share"))
+        return super().readable(hold=hold)
+
+    def send(self) -> bool:
+        self._log.append("send")
+        return super().send()
+
+
+@needs_epoll
+async def test_shared_work_is_done_between_the_requests_and_their_replies() -> None:
+    """A request that is served alone shares nothing."""
+    work, log = SharedWork(), list[str]()
+    ready = ReadySockets(NoTimers(), work)
+    both = [SharingPeer(work, log) for _ in range(2)]
+    async with trio.open_nursery() as nursery:
+        for peer in both:
+            peer.far.send(b"a")
+            nursery.start_soon(ready.serve, peer.near.fileno(), peer)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ready.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["read", "read", "share", "share", "send", "send"]
+        log.clear()
+        both[0].far.send(b"b")
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["read"]
+        nursery.cancel_scope.cancel()
+    for peer in both:
+        with closing(peer.far), closing(peer.near):
+            pass
+
+
 @needs_epoll
 async def test_peer_with_unsent_bytes_continues_in_its_task(peers: list[Peer]) -> None:
-    ready = ReadySockets(NoTimers())
+    ready = epoll_sockets(NoTimers())
     stuck, other, _ = peers
     stuck.has_room = False
     for peer in (stuck, other):
@@ -376,7 +428,7 @@ async def test_nothing_blocks_the_loop(
     with monkeypatch.context() as patched:
         epoll = WatchedEpoll()
         patched.setattr("kwire.server.network.readiness.select.epoll", lambda: epoll)
-        ready = ReadySockets(timers)
+        ready = epoll_sockets(timers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
         for peer in peers:
@@ -395,7 +447,7 @@ async def test_polling_before_sleep_is_skipped_after_vain_polls(
     peer, epoll = Peer(100), WatchedEpoll()
     with monkeypatch.context() as patched:
         patched.setattr("kwire.server.network.readiness.select.epoll", lambda: epoll)
-        ready = ReadySockets(NoTimers())
+        ready = epoll_sockets(NoTimers())
     looks = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
@@ -425,7 +477,7 @@ async def test_timer_that_was_put_off_does_not_fire(
     peers: list[Peer], autojump_clock: trio.testing.MockClock
 ) -> None:
     timers, fired = Timers(), []
-    ready = ReadySockets(timers)
+    ready = epoll_sockets(timers)
     timer = timers.after(100, lambda: fired.append("too soon"))
     timer.move(300)
     peer = peers[2]

@@ -12,8 +12,18 @@ from kwire.cluster.metadata.image import PartitionImage
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower, truncate_to
+from kwire.log import (
+    Log,
+    LogConfig,
+    LogError,
+    LogManager,
+    MarkerBatch,
+    append_as_follower,
+    truncate_to,
+)
 from kwire.log.upkeep.flush import Flush
+from kwire.server.metrics.meters import Meters
+from kwire.server.metrics.partition import MeasuredPartition
 from kwire.storage.partitions.flushing import Flusher
 from kwire.storage.partitions.partition import Partition
 from tests.log.configs import DEFAULTS, log_config
@@ -178,6 +188,36 @@ def test_marker_needs_min_insync_replicas(make_log: MakeLog) -> None:
     write()
     assert partition.log_end_offset == 2
     assert partition.high_watermark == 1, "the other has not fetched it yet"
+
+
+def marker_batch(producer_id: int) -> MarkerBatch:
+    marker = control_batch(
+        ControlType.COMMIT, 0, producer_id=producer_id, producer_epoch=0, timestamp=NOW_MS
+    )
+    return MarkerBatch(marker, read_header(marker), EndTxnMarker(ControlType.COMMIT, 0), 0)
+
+
+def test_markers_that_share_a_write_need_min_insync_replicas(make_log: MakeLog) -> None:
+    partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1,)))
+    with pytest.raises(LogError) as caught:
+        partition.append_markers([marker_batch(7), marker_batch(8)], now_ms=NOW_MS)
+    assert caught.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log_end_offset == 0
+
+
+def test_markers_that_share_a_write_count_as_one_append_each(make_log: MakeLog) -> None:
+    """As in Apache Kafka, which appends them one by one."""
+    meters = Meters()
+    partition = MeasuredPartition(meters, make_log(log_config()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    batches = [marker_batch(7), marker_batch(8)]
+    assert partition.append_markers(batches, now_ms=NOW_MS) == [ErrorCode.NONE] * 2
+    partition.fold()
+    meter = meters.topic("t")
+    assert (meter.messages_in, meter.produce_requests) == (2, 2)
+    assert meter.bytes_in == sum(len(batch.batch) for batch in batches)
+    assert partition.high_watermark == 2
 
 
 def test_when_replicated_calls_back_at_once_for_committed_offsets(make_log: MakeLog) -> None:

@@ -153,3 +153,55 @@ async def test_marker_in_the_offsets_topic_is_written_by_the_group_coordinator(
         EndTxnMarker(ControlType.ABORT, 5),
     ]
     assert node.partition("__consumer_offsets", 2).log_end_offset == 0
+
+
+def of_producers(node: Node, outcomes: Outcomes) -> list[MarkerWriter]:
+    """Writers for two producers with an open transaction in `t`-0, and for one with a stale epoch.
+
+    Producer 7 has its transaction from the fixture.
+    """
+    node.append("t", producer=(8, 0, 0), transactional=True)
+    node.append("t", producer=(9, 3, 0), transactional=True)
+    return [
+        writer_of(node, TxnMarker(producer_id, epoch, 5, True, 1), outcomes)
+        for producer_id, epoch in ((7, 3), (9, 2), (8, 0))
+    ]
+
+
+def test_markers_that_are_written_together_have_the_results_of_each(begun: Node) -> None:
+    writers = of_producers(begun, outcomes := Outcomes())
+    stale = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert MarkerWriter.write_together(writers, "t", 0) == [NONE, stale, NONE]
+    partition = begun.partition("t")
+    assert (partition.log_end_offset, partition.last_stable_offset) == (17, 10)
+    assert outcomes.reported == []
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert MarkerWriter.write_together(writers, "t", 9) == [unknown] * 3
+
+
+def test_markers_that_are_written_together_wait_for_replicas(begun: Node) -> None:
+    writers = of_producers(begun, outcomes := Outcomes())
+    partition = begun.partition("t")
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    stale = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert MarkerWriter.write_together(writers, "t", 0) == [None, stale, None]
+    assert outcomes.reported == []
+    partition.advance_high_watermark(17, 0)
+    assert outcomes.reported == [("t", 0, NONE)] * 2
+
+
+async def test_markers_in_the_offsets_topic_are_written_one_by_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("__consumer_offsets", 3)
+    ended: list[int] = []
+
+    def end_transaction(index: int, batch: bytearray, **_: object) -> None:
+        ended.append(read_header(batch).producer_id)
+
+    monkeypatch.setattr(node.broker.coordinators.groups, "end_transaction", end_transaction)
+    writers = [
+        writer_of(node, TxnMarker(producer_id, 0, 5, True, 2), Outcomes()) for producer_id in (7, 8)
+    ]
+    assert MarkerWriter.write_together(writers, "__consumer_offsets", 2) == [NONE, NONE]
+    assert ended == [7, 8]
