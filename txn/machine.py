@@ -166,15 +166,14 @@ class TransactionMachine:
         current = self.transactions.get(transactional_id)
         step = end_txn.decide(current, request, self._producer_ids, now_ms)
         if isinstance(step, ErrorCode):
-            done = step is ErrorCode.NONE
-            return TransactionEffects.reply(
-                ticket, _end_txn_answer(request, step, current if done else None)
-            )
+            ended = current if step is ErrorCode.NONE else None
+            producer = None if ended is None else ended.next_producer
+            return TransactionEffects.reply(ticket, _end_txn_answer(request, step, producer))
         return TransactionEffects(
             [TransactionRecord(transactional_id, step)],
             [
                 (self._outbox, _markers(transactional_id, step)),
-                (ticket, _end_txn_answer(request, ErrorCode.NONE, step.completed(now_ms))),
+                (ticket, _end_txn_answer(request, ErrorCode.NONE, step.next_producer)),
             ],
         )
 
@@ -212,10 +211,15 @@ class TransactionMachine:
         those of an earlier machine: after a restart `loaded` has sent new ones.
         """
         current = self.transactions.get(markers.transactional_id)
-        if current is None or current is not markers.prepared:
+        if current is None or not self.awaits(markers):
             return TransactionEffects()
         step = current.completed(now_ms)
         return TransactionEffects([TransactionRecord(markers.transactional_id, step)])
+
+    def awaits(self, markers: Markers) -> bool:
+        """Whether the transaction of these markers waits for them to be written."""
+        current = self.transactions.get(markers.transactional_id)
+        return current is not None and current is markers.prepared
 
     # -- queries
 
@@ -344,12 +348,12 @@ def _markers(transactional_id: str, prepared: Transaction) -> Markers:
 
 
 def _end_txn_answer(
-    request: EndTransaction, error: ErrorCode, producer: Transaction | None
+    request: EndTransaction, error: ErrorCode, producer: tuple[int, int] | None
 ) -> ProducerAnswer:
     """Return the answer to EndTxn; only version 2 clients get the producer id and epoch."""
     if producer is None or request.client_transaction_version < EPOCH_BUMP:
         return ProducerAnswer(error)
-    return ProducerAnswer(error, producer.producer_id, producer.producer_epoch)
+    return ProducerAnswer(error, *producer)
 
 
 def _is_timed_out(transaction: Transaction, now_ms: int) -> bool:

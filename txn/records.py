@@ -39,6 +39,8 @@ _TAIL = struct.Struct(">qqBBBqBBh")
 client's transaction version."""
 _SHORT = 127
 """Lengths below this have a one-byte compact encoding (length + 1)."""
+_KEY_HEAD = struct.Struct(">hh")  # record type, bytes of the transactional id
+_NAME_BYTES_MAX = 2**15 - 1
 KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
 _VALUE_PREFIX = _VERSION.pack(VALUE_VERSION)
 
@@ -59,13 +61,21 @@ class TransactionRecord:
 
         Most values have only plain fields and take a faster way.
         """
-        key = KEY_PREFIX + TransactionLogKey(self.transactional_id).encode(0)
+        key = _key(self.transactional_id)
         if self.transaction is None:
             return key, None
         value = _plain_value(self.transaction)
         if value is None:
             value = _VALUE_PREFIX + _to_value(self.transaction).encode(VALUE_VERSION)
         return key, value
+
+
+def _key(transactional_id: str) -> bytes:
+    """Return the key; raises EncodeError if the transactional id is too long for it."""
+    name = transactional_id.encode()
+    if len(name) > _NAME_BYTES_MAX:
+        return KEY_PREFIX + TransactionLogKey(transactional_id).encode(0)
+    return _KEY_HEAD.pack(TRANSACTION_LOG, len(name)) + name
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:

@@ -105,6 +105,13 @@ class Transaction(NamedTuple):
     def commits(self) -> bool:
         return self.state is PREPARE_COMMIT
 
+    @property
+    def next_producer(self) -> tuple[int, int]:
+        """The producer id and epoch that the producer uses once this transaction is complete."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return self.producer_id, self.producer_epoch
+        return self.next_producer_id, 0
+
     def has_all(self, partitions: Partitions) -> bool:
         """Return whether all these partitions are in the transaction."""
         included = self.partitions
@@ -147,13 +154,19 @@ class Transaction(NamedTuple):
         partitions = dict(self.partitions)
         for topic, indexes in added.items():
             partitions[topic] = partitions.get(topic, NO_INDEXES) | indexes
-        return self._replace(
-            state=self._next(ONGOING),
-            previous_producer_id=self.producer_id,
-            partitions=partitions,
-            start_timestamp_ms=now_ms if self.state in IDLE else self.start_timestamp_ms,
-            last_update_timestamp_ms=now_ms,
-            client_transaction_version=version,
+        # All fields in their order, here and below: `_replace` takes three times as long.
+        return Transaction(
+            self.producer_id,
+            self.producer_epoch,
+            self.timeout_ms,
+            self._next(ONGOING),
+            now_ms,
+            partitions,
+            now_ms if self.state in IDLE else self.start_timestamp_ms,
+            version,
+            self.producer_id,
+            self.next_producer_id,
+            self.last_producer_epoch,
         )
 
     def prepared(
@@ -167,30 +180,35 @@ class Transaction(NamedTuple):
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if version >= EPOCH_BUMP:
             epoch, last = min(epoch + 1, MAX_EPOCH), epoch
-        return self._replace(
-            state=self._next(PREPARE_COMMIT if commit else PREPARE_ABORT),
-            previous_producer_id=self.producer_id,
-            next_producer_id=next_producer_id,
-            producer_epoch=epoch,
-            last_producer_epoch=last,
-            start_timestamp_ms=self.start_timestamp_ms if self.state is ONGOING else now_ms,
-            last_update_timestamp_ms=now_ms,
-            client_transaction_version=version,
+        return Transaction(
+            self.producer_id,
+            epoch,
+            self.timeout_ms,
+            self._next(PREPARE_COMMIT if commit else PREPARE_ABORT),
+            now_ms,
+            self.partitions,
+            self.start_timestamp_ms if self.state is ONGOING else now_ms,
+            version,
+            self.producer_id,
+            next_producer_id,
+            last,
         )
 
     def completed(self, now_ms: int) -> Transaction:
         """Return the state after all markers are written: CompleteCommit or CompleteAbort."""
-        producer_id, epoch = self.producer_id, self.producer_epoch
-        if self.next_producer_id != NO_PRODUCER_ID:
-            producer_id, epoch = self.next_producer_id, 0
-        return self._replace(
-            state=self._next(COMPLETE_COMMIT if self.commits else COMPLETE_ABORT),
-            producer_id=producer_id,
-            previous_producer_id=self.producer_id,
-            next_producer_id=NO_PRODUCER_ID,
-            producer_epoch=epoch,
-            partitions=NO_PARTITIONS,
-            last_update_timestamp_ms=now_ms,
+        producer_id, epoch = self.next_producer
+        return Transaction(
+            producer_id,
+            epoch,
+            self.timeout_ms,
+            self._next(COMPLETE_COMMIT if self.commits else COMPLETE_ABORT),
+            now_ms,
+            NO_PARTITIONS,
+            self.start_timestamp_ms,
+            self.client_transaction_version,
+            self.producer_id,
+            NO_PRODUCER_ID,
+            self.last_producer_epoch,
         )
 
     def _emptied(self, timeout_ms: int, now_ms: int) -> Transaction:

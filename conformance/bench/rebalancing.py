@@ -13,7 +13,7 @@ import time
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import click
 import trio
@@ -42,6 +42,9 @@ HEADING = "Large groups"
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190
 MEMBERS, PARTITIONS, LEAVING = 500, 1000, 100
+LEAVES = 10
+"""How often one member leaves. With two heartbeats to wait for, the standard deviation of one time
+is 35 %, and that of the mean of ten is 11 %."""
 TIMEOUT_S = 120.0
 POLL_S = 0.05
 REST_S = 2.0
@@ -85,14 +88,27 @@ async def figures(crowd: Crowd, protocol: str, broker: BenchBroker, members: int
             await crowd.settled.wait()
             values = [trio.current_time() - start]
             await _rest()
-            values.append(await crowd.remove(crowd.members[:1]))
-            await _rest()
+            values.append(await _mean_after_one_left(crowd))
             values.append(await crowd.remove(crowd.members[:leaving]))
             await _rest()
             values.append(await _rush(crowd, BEATS[protocol]))
             values.append(await _rush(crowd, OffsetCommitRequest))
             nursery.cancel_scope.cancel()
     return values
+
+
+async def _mean_after_one_left(crowd: Crowd) -> float:
+    """Let members leave one after another; return the mean time until the others had all
+    partitions.
+
+    Sticky assignors give the partitions of one member to a few others. These learn of it by their
+    next heartbeats, whose phases are random: one leave takes any time up to the interval.
+    """
+    times = []
+    for _ in range(max(1, len(crowd.members) * LEAVES // MEMBERS)):
+        times.append(await crowd.remove(crowd.members[:1]))
+        await _rest()
+    return mean(times)
 
 
 async def _rest() -> None:
@@ -166,7 +182,8 @@ def section(rounds: int, series: list[Series]) -> Section:
     note = (
         "Groups whose members are simulated in one process, on the broker's own cores, with a"
         " heartbeat a second; a group waits a second for its first members"
-        f" (`group.initial.rebalance.delay.ms`). {rounds} rounds."
+        f" (`group.initial.rebalance.delay.ms`). {LEAVES} members leave one after another, and the"
+        f" figure is their mean. {rounds} rounds."
         " `python -m kwire.conformance.bench.rebalancing` repeats it."
     )
     return Section(HEADING, note, series)
