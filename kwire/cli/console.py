@@ -60,7 +60,7 @@ CLIENT_ID: Final = "kwire-console"
 @click.option(
     "--metrics", multiple=True, metavar="URL",
     help="Address of a broker's metrics endpoint (kwire serve --metrics); may be given several "
-    "times.",
+    "times. [default: those that the brokers' settings name]",
 )  # fmt: skip
 @click.option(
     "--control", "controls", multiple=True, metavar="URL",

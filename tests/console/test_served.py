@@ -5,10 +5,15 @@ from __future__ import annotations
 import http.client
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+from kwire.testing import BrokerProcess
+from tests.console.consoles import ConsoleProcess, visit
+from tests.inside import PATIENCE_S
 
 
 def status_of(url: str) -> int:
@@ -49,3 +54,17 @@ def test_console_of_serve_shows_the_broker_and_ends_with_it(
     assert serving.returncode == 0, (tmp_path / "log").read_text()
     with pytest.raises(ConnectionRefusedError):
         status_of(url)
+
+
+def test_console_finds_the_metrics_of_the_brokers_by_their_settings(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "broker", {"metrics.port": "0"})
+    broker.start()
+    try:
+        with ConsoleProcess(broker.bootstrap, tmp_path) as console:
+            deadline = time.monotonic() + PATIENCE_S
+            while 'href="/clients"' not in visit(console, "/topics").text:
+                assert time.monotonic() < deadline, "the menu has no page of clients"
+                time.sleep(0.05)
+            assert "kwire serve --metrics" not in visit(console, "/clients").text
+    finally:
+        broker.stop()

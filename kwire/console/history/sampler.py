@@ -120,18 +120,21 @@ class HistorySampler:
         metrics_urls: Sequence[str] = (),
         wait_for_pages: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connect` returns a new cluster, which belongs to the sampler.  `metrics_urls` are
-        endpoints of brokers with their request times.  `wait_for_pages` is called before each step
-        of a sample, and returns when the step may begin."""
+        """`connect` returns a new cluster, which belongs to the sampler.
+
+        `wait_for_pages` is called before each step of a sample, and returns when the step may
+        begin.
+        """
         self.history = history
         self.latest: LatestSample | None = None
         self.trouble: str | None = None
         """Why the last sample failed, or None."""
         self.metrics_trouble: str | None = None
         """Why the last scrape failed, or None."""
+        self.metrics_urls = metrics_urls
+        """Endpoints of brokers, with their request times."""
         self._connect = connect
         self._now_ms = now_ms
-        self._metrics_urls = metrics_urls
         self._wait_for_pages = wait_for_pages
         self._waited_ms = 0
         self._cluster: Cluster | None = None
@@ -269,7 +272,7 @@ class HistorySampler:
         errors: list[MetricValue] = []
         times: list[MetricValue] = []
         self.metrics_trouble = None
-        for url in self._metrics_urls:
+        for url in self.metrics_urls:
             try:
                 scraped = scrape_page(url, SCRAPED, TIMEOUT_S)
             except ScrapeFailed as error:

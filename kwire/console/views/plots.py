@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,6 +11,7 @@ import trio
 from starlette.responses import Response
 
 from kwire.client.errors import ClientError
+from kwire.client.metrics.endpoints import endpoints_of
 from kwire.console.cluster.topics import KnownTopics, known_topics
 from kwire.console.history.observed import Observed, observed_by
 from kwire.console.history.sampler import (
@@ -30,6 +32,8 @@ from kwire.console.pool import FRESH_S
 from kwire.console.site import Site, SitePage, Visit
 from kwire.console.text import visible
 
+log = logging.getLogger("kwire.console")
+
 PART: Final = "history"
 POINTS_MAX: Final = 360
 """Points of one line of a plot: one for each three pixels of a wide one."""
@@ -39,6 +43,9 @@ LINES_MAX: Final = 6
 
 MANY_TOPICS: Final = 500
 """From how many topics on a page does not wait for their newest metadata."""
+
+ENDPOINTS_INTERVAL_S: Final = 60.0
+"""The time between two searches for metrics endpoints."""
 
 UNITS: Final[Mapping[str, str]] = {
     TOPIC_RATE: "records/s",
@@ -100,6 +107,25 @@ async def keep_sampling(site: Site) -> None:
         await trio.sleep(sampler.pause_s)
 
 
+async def keep_finding_metrics(site: Site) -> None:
+    """Find the metrics endpoints of the brokers by their settings, again each minute.
+
+    Endpoints that the console was started with are kept as they are.
+    """
+    if site.metrics:
+        return
+    sampler = sampler_of(site)
+    while True:
+        try:
+            found = await site.pool.ask(endpoints_of)
+        except ClientError as error:  # pages say so, too
+            log.info("the metrics endpoints of the brokers are not found: %s", error)
+        else:
+            site.metrics = tuple(each.url for each in found.values() if each.url is not None)
+            sampler.metrics_urls = site.metrics
+        await trio.sleep(ENDPOINTS_INTERVAL_S)
+
+
 async def history(visit: Visit) -> Response:
     """The series of a kind and a name as JSON, with the highest ones if there are many."""
     kind, name = visit.query.get("kind", ""), visit.query.get("name", "")
@@ -155,4 +181,4 @@ def line_name(key: SeriesKey, asked: str) -> str:
 
 
 PAGES = (SitePage("/history", history),)
-BACKGROUND = (keep_sampling,)
+BACKGROUND = (keep_sampling, keep_finding_metrics)
