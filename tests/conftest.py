@@ -316,11 +316,13 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 SPARK_SETTINGS = {
     "spark.driver.memory": "1g",
+    "spark.driver.defaultJavaOptions": "",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
 }
-"""Small data, once: compiling takes longer than what it saves."""
+"""Small data, once: compiling takes longer than what it saves.  The session writes no archive of
+classes at its end, which would go on after that of the tests."""
 
 
 @pytest.fixture(scope="session")
