@@ -374,7 +374,7 @@ class Connection(ReceivedBytes):
         """Send everything in the outbox.  Raises OSError if the client is gone."""
         outbox = self._outbox
         while not self.send():
-            if outbox.polite:
+            if outbox.paused:
                 await trio.lowlevel.checkpoint()
             elif outbox.cold is None:
                 await trio.lowlevel.wait_writable(self._transport)

@@ -66,7 +66,7 @@ class Outbox:
 
     size_bytes   bytes that were put in memory since the outbox was last empty
     cold         the piece of a file that a thread has to read before `flush` can go on, or None
-    polite       whether the last `flush` has stopped only because other connections wait
+    paused       whether the last `flush` has stopped only because other connections wait
     """
 
     __slots__ = (
@@ -75,14 +75,14 @@ class Outbox:
         "_pieces",
         "_transport",
         "cold",
-        "polite",
+        "paused",
         "size_bytes",
     )
 
     def __init__(self, transport: Transport, others: Others) -> None:
         self._transport = transport
         self._others = others
-        self.polite = False
+        self.paused = False
         self._pieces = _NOTHING
         self._file_sent = 0  # bytes sent of the first piece, if that is a file region
         self.size_bytes = 0
@@ -158,7 +158,7 @@ class Outbox:
         region: the reply's size is sent already, so the connection can only be closed.
         """
         pieces = self._pieces
-        self.polite = False
+        self.paused = False
         while pieces:
             first = pieces[0]
             if not (self._send_file(first) if isinstance(first, Region) else self._send_bytes()):
@@ -220,7 +220,7 @@ class Outbox:
             if sent < window:  # the socket's buffer is full, so another call would block
                 return False
             if window < left and self._others.others_wait():
-                self.polite = True
+                self.paused = True
                 return False
         self._file_sent = 0
         self._pieces.popleft()

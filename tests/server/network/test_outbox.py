@@ -213,10 +213,10 @@ def test_outbox_stops_within_a_region_only_if_others_wait(
         for _ in range(1000):
             if pair.flush():
                 break
-            stops[-1] += pair.outbox.polite
+            stops[-1] += pair.outbox.paused
             pair.receive()
         pair.receive()
-        assert not pair.outbox.polite
+        assert not pair.outbox.paused
     assert stops == [0, 3]
     assert bytes(pair.received) == 2 * whole(pieces, content)
 
