@@ -73,6 +73,11 @@ class OffsetCommit:
         key = _key_prefix(group_id, topic) + _PARTITION.pack(partition)
         return key, None if self.value is None else _encode_value(self.value)
 
+    def as_messages(self) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+        """The key and the value with the fields of Kafka's schemas."""
+        value = None if self.value is None else OffsetCommitValue(*self.value)
+        return OffsetCommitKey(*self.key), value
+
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> OffsetCommit:
         """Decode either type: LegacyOffsetCommitValue has the layout of OffsetCommitValue 0.
@@ -109,8 +114,7 @@ def _encode_value(committed: CommittedOffset) -> bytes:
         if expire_ms == NO_EXPIRY
         else OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
     )
-    value = OffsetCommitValue(offset, leader_epoch, metadata, committed_ms, expire_ms, topic_id)
-    return VALUE_PREFIX[version] + value.encode(version)
+    return VALUE_PREFIX[version] + OffsetCommitValue(*committed).encode(version)
 
 
 def _decode_value(value: bytes) -> CommittedOffset:

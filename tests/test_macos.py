@@ -36,7 +36,7 @@ from kwire.log.reading import residency
 from kwire.server.network.readiness import WaitingSockets, ready_sockets
 from kwire.testing.hosting import ports
 print(sys.platform, hasattr(select, "epoll"), Path("/proc/self").exists(), residency._NOWAIT)
-print(type(ready_sockets(None)) is WaitingSockets, ports.free_port() in ports.PORTS)
+print(type(ready_sockets(None, None)) is WaitingSockets, ports.free_port() in ports.PORTS)
 """
 
 

@@ -141,9 +141,7 @@ def _record_reader(path: Path) -> Callable[[Record], Entry]:
     have formats of their own; other records are shown as text."""
     topic = path.parent.name.rpartition("-")[0]
     if topic == "__consumer_offsets":
-        from kwire.groups.records import decode as decode_group
-
-        return lambda record: _decoded(record, decode_group(record.key, record.value))
+        return lambda record: _decoded(record, _of_groups(record))
     if topic == "__transaction_state":
         from kwire.txn.records import decode as decode_transaction
 
@@ -153,6 +151,18 @@ def _record_reader(path: Path) -> Callable[[Record], Entry]:
 
         return lambda record: _decoded(record, decode_state(record.key, record.value))
     return _as_text
+
+
+def _of_groups(record: Record) -> object | None:
+    """A decoded record of `__consumer_offsets`."""
+    from kwire.groups.offset_record import OffsetCommit
+    from kwire.groups.records import decode
+
+    decoded = decode(record.key, record.value)
+    if isinstance(decoded, OffsetCommit):
+        key, value = decoded.as_messages()
+        return {"key": key, "value": value}
+    return decoded
 
 
 def _decoded(record: Record, decoded: object | None) -> Entry:

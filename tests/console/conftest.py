@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ import pytest
 
 from kwire.testing import Kafka
 from tests.console.browser.chromium import Watch, launched, watched_page, why_missing
-from tests.console.consoles import ConsoleProcess
+from tests.console.consoles import ConsoleProcess, visit
 from tests.console.lively import SETTINGS, lively
+from tests.inside import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -21,6 +23,14 @@ ConsoleFactory = Callable[..., ConsoleProcess]
 def control_of(kafka: Kafka) -> str:
     """The option of a console that shows the broker's control, too."""
     return f"--control=http://127.0.0.1:{kafka.control_port}"
+
+
+def wait_for_metrics(console: ConsoleProcess) -> None:
+    """Wait until the console has found the brokers' metrics, with which its menu is complete."""
+    deadline = time.monotonic() + PATIENCE_S
+    while 'href="/clients"' not in visit(console, "/topics").text:
+        assert time.monotonic() < deadline, "the menu has no page of clients"
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +45,7 @@ def console(cluster: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A console of the lively cluster."""
     folder = tmp_path_factory.mktemp("console")
     with ConsoleProcess(cluster.bootstrap, folder, control_of(cluster)) as started:
+        wait_for_metrics(started)
         yield started
 
 

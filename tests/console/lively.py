@@ -59,6 +59,7 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "auto.create.topics.enable": "false",
+    "metrics.port": "0",
     **{
         f"group.{kind}.{name}": value
         for kind in ("consumer", "share", "streams")

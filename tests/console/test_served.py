@@ -5,15 +5,14 @@ from __future__ import annotations
 import http.client
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from kwire.testing import BrokerProcess
+from tests.console.conftest import wait_for_metrics
 from tests.console.consoles import ConsoleProcess, visit
-from tests.inside import PATIENCE_S
 
 
 def status_of(url: str) -> int:
@@ -61,10 +60,7 @@ def test_console_finds_the_metrics_of_the_brokers_by_their_settings(tmp_path: Pa
     broker.start()
     try:
         with ConsoleProcess(broker.bootstrap, tmp_path) as console:
-            deadline = time.monotonic() + PATIENCE_S
-            while 'href="/clients"' not in visit(console, "/topics").text:
-                assert time.monotonic() < deadline, "the menu has no page of clients"
-                time.sleep(0.05)
+            wait_for_metrics(console)
             assert "kwire serve --metrics" not in visit(console, "/clients").text
     finally:
         broker.stop()

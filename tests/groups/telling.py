@@ -9,6 +9,7 @@ from typing import Any
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Struct
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.offset_record import OffsetCommit
 from tests.coordinators.contract.simulation import START_MS
 
 TIMES = {
@@ -54,8 +55,12 @@ def record(appended: MachineRecord, names: Mapping[bytes, str]) -> str:
     """`Name key: value`, the value's fields, or `deleted`."""
     known: Any = appended
     kind = type(appended).__name__.removesuffix("Asked")
-    key = "/".join(str(getattr(known.key, each.name)) for each in dataclasses.fields(known.key))
-    value = "deleted" if known.value is None else " ".join(fields(known.value, names))
+    if isinstance(known, OffsetCommit):
+        told_key, told_value = known.as_messages()
+    else:
+        told_key, told_value = known.key, known.value
+    key = "/".join(str(getattr(told_key, each.name)) for each in dataclasses.fields(told_key))
+    value = "deleted" if told_value is None else " ".join(fields(told_value, names))
     return f"{kind} {key}: {value}".rstrip()
 
 

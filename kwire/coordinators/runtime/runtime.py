@@ -169,7 +169,7 @@ class Shard(Driver[M]):
             pairs, now_ms, compression=self._runtime.compression, base_sequence=0
         )
         partition.append_own(batch, len(pairs), now_ms=now_ms)
-        self._written_offset = log.log_end_offset
+        self._written_offset = partition.log_end_offset
 
     def _write_transactional(
         self, pairs: Sequence[Pair], now_ms: int, producer: tuple[int, int], proof: object

@@ -301,7 +301,8 @@ class WaitingSockets:
 
     sends_soon = False
 
-    def __init__(self, timers: Deadlines) -> None:
+    def __init__(self, timers: Deadlines, _: WorkOfGroup | None = None) -> None:
+        """Nothing is shared by connections that each have a task."""
         self._timers = timers
 
     def watch(self, descriptor: int, peer: ReadablePeer) -> None:
@@ -344,4 +345,5 @@ def fire_due_before(timers: Deadlines, peer: ReadablePeer) -> None:
 
 def ready_sockets(timers: Deadlines, work: WorkOfGroup) -> ReadySockets | WaitingSockets:
     """The faster way to serve connections that this system has."""
-    return ReadySockets(timers, work) if hasattr(select, "epoll") else WaitingSockets(timers)
+    kind = ReadySockets if hasattr(select, "epoll") else WaitingSockets
+    return kind(timers, work)

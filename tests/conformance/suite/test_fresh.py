@@ -10,6 +10,7 @@ from kwire.conformance.suite import fresh
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brokers_are_started")
 def test_fresh_measures_every_figure() -> None:
     series = fresh.measure_series(rounds=1, resets=2)
     counts = [len(measured_series.values[Kwire.name]) for measured_series in series]

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.broker.shared_work import SharedWork
 from kwire.broker.timers import Timers
 from kwire.server.network.listener import ConnectionServer
 from kwire.settings import load
@@ -18,7 +19,9 @@ from kwire.settings import load
 
 def a_server() -> ConnectionServer:
     broker = SimpleNamespace(
-        config=load(), node=SimpleNamespace(timers=Timers()), configs=SimpleNamespace()
+        config=load(),
+        node=SimpleNamespace(timers=Timers(), shared_work=SharedWork()),
+        configs=SimpleNamespace(),
     )
     return ConnectionServer(cast(Broker, broker))
 

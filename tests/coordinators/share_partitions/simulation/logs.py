@@ -157,7 +157,7 @@ class StatePartition:
         for offset, data in self._batches:
             self.references.follow(data, offset)
 
-    def append(self, batch: bytearray, **_: object) -> None:
+    def append_own(self, batch: bytearray, records_count: int, **_: object) -> None:
         if self.is_lost:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         _OFFSET.pack_into(batch, 0, self.log_end_offset)
