@@ -17,7 +17,7 @@ page's files and to paint it."""
 WAIT_S_MAX: Final = 2.0
 """The longest wait, so that other work goes on while pages are made all the time."""
 LOOK_AGAIN_S: Final = 0.02
-"""How often a waiting thread looks whether the page that is being made is done."""
+"""The time after which a waiting thread looks again whether a page is still being made."""
 
 
 class PagesFirst:

@@ -15,6 +15,14 @@ from urllib.parse import urlencode, urlsplit
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than a broker with 100,000 partitions answers."""
+METRICS_PATH: Final = "/metrics"
+
+_LABEL: Final = r'[a-zA-Z_]\w*="[^"\\]*"'
+_LABELS: Final = re.compile(r'([a-zA-Z_]\w*)="([^"\\]*)"', re.ASCII).findall
+_USUAL_LINE: Final = re.compile(
+    rf"[^{{ ]+(?:\{{((?:{_LABEL}(?:,{_LABEL})*,?)?)\}})? ([-+.\deE]+|NaN|[-+]Inf)", re.ASCII
+).fullmatch
+"""A line without a backslash in a label, without a time, and without other spaces."""
 
 
 class ScrapeFailed(Exception):
@@ -108,9 +116,6 @@ def _ahead_s(date: str | None, now_s: float) -> float | None:
     return None if moment is None else moment.timestamp() + 0.5 - now_s
 
 
-METRICS_PATH: Final = "/metrics"
-
-
 def scrape(url: str, names: Collection[str], timeout_s: float) -> BrokerScrape:
     """The values of the metrics `names` of an endpoint.  Raises ScrapeFailed.
 
@@ -163,14 +168,6 @@ def parse(text: str, names: Collection[str]) -> dict[str, list[MetricValue]]:
                 found = MetricValue(sample.labels, float(sample.value))
                 values.setdefault(sample.name, []).append(found)
     return values
-
-
-_LABEL: Final = r'[a-zA-Z_]\w*="[^"\\]*"'
-_LABELS: Final = re.compile(r'([a-zA-Z_]\w*)="([^"\\]*)"', re.ASCII).findall
-_USUAL_LINE: Final = re.compile(
-    rf"[^{{ ]+(?:\{{((?:{_LABEL}(?:,{_LABEL})*,?)?)\}})? ([-+.\deE]+|NaN|[-+]Inf)", re.ASCII
-).fullmatch
-"""A line without a backslash in a label, without a time, and without other spaces."""
 
 
 def _name_of(line: str) -> str:

@@ -24,7 +24,7 @@ from kwire.cluster.metadata.changes import (
     UnregisterBroker,
     apply_all,
 )
-from kwire.cluster.metadata.delta import delta_of
+from kwire.cluster.metadata.delta import ClusterDelta, delta_of
 from kwire.cluster.metadata.image import (
     FIRST_PRODUCER_ID,
     NO_CONTROLLER,
@@ -215,11 +215,11 @@ class LocalStore:
             self._fail(group, error)
             return
         for commit in group:
+            delta = delta_of(self._image, commit.image, commit.changes)
             if self.prepare is not None:
-                delta = delta_of(self._image, commit.image, commit.changes)
                 for _ in self.prepare(commit.image, delta):
                     await trio.lowlevel.checkpoint()
-            self._publish(commit)
+            self._publish(commit, delta)
 
     def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:
         """Writes changes to the file; `ahead`, if set, notes them before and after."""
@@ -230,11 +230,13 @@ class LocalStore:
         if ahead is not None:
             ahead.noted()
 
-    def _publish(self, commit: _Commit) -> None:
-        """Makes the image of a durable commit the present one, and calls the watchers."""
-        before, self._image = self._image, commit.image
+    def _publish(self, commit: _Commit, delta: ClusterDelta) -> None:
+        """Makes the image of a durable commit the present one, and calls the watchers.
+
+        `delta` is what it changes in the image before it.
+        """
+        self._image = commit.image
         commit.is_done = True
-        delta = delta_of(before, commit.image, commit.changes)
         for watcher in tuple(self._watchers):
             watcher(commit.image, delta)
 
@@ -249,7 +251,7 @@ class LocalStore:
             if all(isinstance(change, _LIVE) for change in commit.changes):
                 image = apply_all(self._newest, commit.changes)
                 commit.image = self._newest = image.with_version(self._newest.version + 1)
-                self._publish(commit)
+                self._publish(commit, delta_of(self._image, commit.image, commit.changes))
             else:
                 commit.is_done, commit.failure = True, error
         if self.on_failure is not None:

@@ -1,7 +1,7 @@
 """What brokers of kwire observe of their clients and groups, which only their endpoints tell.
 
 It is in `/slow` beside the metrics (`kwire serve --metrics`).  Apache Kafka has nothing like it, so
-a JMX exporter gives nothing but a trouble.
+the answer of a JMX exporter is a trouble that pages show.
 """
 
 from __future__ import annotations

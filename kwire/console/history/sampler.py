@@ -117,13 +117,14 @@ class HistorySampler:
         connect: Callable[[], Cluster],
         history: SampleHistory,
         now_ms: Callable[[], int],
-        metrics_urls: Sequence[str] = (),
+        metrics_urls: Callable[[], Sequence[str]] = tuple,
         wait_for_pages: Callable[[], None] = lambda: None,
     ) -> None:
         """`connect` returns a new cluster, which belongs to the sampler.
 
-        `wait_for_pages` is called before each step of a sample, and returns when the step may
-        begin.
+        `metrics_urls` returns the endpoints of brokers that are known now, which have request
+        times.  `wait_for_pages` is called before each step of a sample, and returns when the step
+        may begin.
         """
         self.history = history
         self.latest: LatestSample | None = None
@@ -131,8 +132,7 @@ class HistorySampler:
         """Why the last sample failed, or None."""
         self.metrics_trouble: str | None = None
         """Why the last scrape failed, or None."""
-        self.metrics_urls = metrics_urls
-        """Endpoints of brokers, with their request times."""
+        self._metrics_urls = metrics_urls
         self._connect = connect
         self._now_ms = now_ms
         self._wait_for_pages = wait_for_pages
@@ -272,7 +272,7 @@ class HistorySampler:
         errors: list[MetricValue] = []
         times: list[MetricValue] = []
         self.metrics_trouble = None
-        for url in self.metrics_urls:
+        for url in self._metrics_urls():
             try:
                 scraped = scrape_page(url, SCRAPED, TIMEOUT_S)
             except ScrapeFailed as error:

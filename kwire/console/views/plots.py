@@ -69,7 +69,7 @@ def sampler_of(site: Site) -> HistorySampler:
             site.pool.connect,
             SampleHistory(),
             lambda: time.time_ns() // 1_000_000,
-            site.metrics,
+            lambda: site.metrics,
             site.pool.pages.wait,
         )
         site.parts[PART] = sampler
@@ -114,7 +114,6 @@ async def keep_finding_metrics(site: Site) -> None:
     """
     if site.metrics:
         return
-    sampler = sampler_of(site)
     while True:
         try:
             found = await site.pool.ask(endpoints_of)
@@ -122,7 +121,6 @@ async def keep_finding_metrics(site: Site) -> None:
             log.info("the metrics endpoints of the brokers are not found: %s", error)
         else:
             site.metrics = tuple(each.url for each in found.values() if each.url is not None)
-            sampler.metrics_urls = site.metrics
         await trio.sleep(ENDPOINTS_INTERVAL_S)
 
 

@@ -1,4 +1,4 @@
-"""What brokers observe of their clients and groups, out of their endpoints."""
+"""What brokers tell of their clients and groups at their metrics endpoints."""
 
 from __future__ import annotations
 

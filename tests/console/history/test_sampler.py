@@ -131,7 +131,7 @@ def test_request_rates_and_times_come_from_metrics_endpoints(
 ) -> None:
     clock, history = Clock(), SampleHistory()
     sampler = HistorySampler(
-        lambda: Cluster(shared_broker.bootstrap, timeout_s=60), history, clock, [endpoint]
+        lambda: Cluster(shared_broker.bootstrap, timeout_s=60), history, clock, lambda: [endpoint]
     )
     for count in (100, 150):
         texts[0] = METRICS % (count, count // 50)
