@@ -232,17 +232,19 @@ def findings_of(health: ClusterHealth, replicas: Sequence[ReplicaRow]) -> list[H
     """What `kwire doctor` finds about the state of the cluster, with reasons; the serious findings
     first.  `replicas` are the partitions with problems."""
     by_place = {row.partition: row for row in replicas}
-    found = [
-        HealthFinding(
-            SEVERITIES[each.grade],
-            f"{each.about[:1].upper()}{each.about[1:]}: {each.says}",
-            _why(by_place, places_of(health, each.check)),
-            each.remedy or "",
-            COMMANDS.get(each.check, ()),
-            places_of(health, each.check),
+    found = []
+    for each in state_findings(health, frozenset()):
+        places = places_of(health, each.check)
+        found.append(
+            HealthFinding(
+                SEVERITIES[each.grade],
+                f"{each.about[:1].upper()}{each.about[1:]}: {each.says}",
+                _why(by_place, places),
+                each.remedy or "",
+                COMMANDS.get(each.check, ()),
+                places,
+            )
         )
-        for each in state_findings(health, frozenset())
-    ]
     if health.reassignments:
         found.append(
             HealthFinding(

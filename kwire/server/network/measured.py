@@ -81,7 +81,7 @@ class MeasuredPeer(Connection):
     may_owe = False
 
     def begin_measuring(self, meters: Meters) -> None:
-        """Count from now on; call it once, before `run`."""
+        """Count from now on; call it once, before `begin`."""
         self.meters = meters
         self.load = ClientLoad()
         self._listener: ListenerMeter = meters.listener(self.context.listener)
