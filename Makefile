@@ -29,8 +29,8 @@ SPARK ?= 4.0.0
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
-.PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
+.PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
+	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
 	console-figures console-pictures
 
@@ -64,6 +64,9 @@ collected: env-dev
 
 pytest: env-dev ## the tests alone
 	$(VENV_PYTHON) -m pytest $(TESTS)
+
+shaken: env-dev ## the async tests, with pauses of the loop drawn from SEED: which of them need a quiet machine
+	$(VENV_PYTHON) -m pytest $(TESTS) --shaken=$(SEED)
 
 format: env-dev ## format the sources and mend what the linter can
 	$(VENV_PYTHON) -m ruff check --fix $(SOURCES)

@@ -30,6 +30,7 @@ from kwire.testing.hosting import process
 from tests.commands import servers
 from tests.console.browser import chromium
 from tests.ordering import ByPiece, drawn
+from tests.shaking import Shaking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--seed",
         default="1",
         help="seed of the tests that draw at random; `random` takes a new one",
+    )
+    parser.addoption(
+        "--shaken", help="run the async tests alone, with pauses of the loop drawn from this seed"
     )
     parser.addoption(
         "--order", help="seed of the order of the test files; `random` takes a new one [--seed's]"
@@ -113,6 +117,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)  # other plugins mark what needs Java
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.shaken:
+        items[:] = [item for item in items if is_async(item)]
     order_files(config, items)
     skip_marked(items, java_lacks(), "java", "spark")
     skip_marked(items, browser_lacks(), "browser")
@@ -140,6 +146,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByPiece
     return ByPiece(config, log) if config.option.dist == "loadfile" else None
 
 
+def is_async(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj)
+
+
 def skip_marked(items: list[pytest.Item], reason: str | None, *marks: str) -> None:
     """Skip the tests with one of these marks, if there is a reason."""
     if reason is None:
@@ -158,12 +168,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run `async def` tests on trio; an `autojump_clock` argument makes their time jump."""
-    function = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(function):
+    if not is_async(pyfuncitem):
         return None
+    function = pyfuncitem.obj
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(function).parameters}
     clocks = [value for value in arguments.values() if isinstance(value, trio.abc.Clock)]
-    trio.run(partial(function, **arguments), clock=clocks[0] if clocks else None)
+    shaken = pyfuncitem.config.option.shaken
+    trio.run(
+        partial(function, **arguments),
+        clock=clocks[0] if clocks else None,
+        instruments=[Shaking(f"{shaken} {pyfuncitem.nodeid}")] if shaken else (),
+    )
     return True
 
 
