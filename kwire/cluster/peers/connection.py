@@ -155,8 +155,14 @@ class PeerConnection:
 
     async def call(self, request: Request, version: int) -> Any:  # noqa: ANN401 - the request's
         """Sends `request` and returns its reply.  Raises PeerError."""
-        async with self._sending:
+        try:
+            self._sending.acquire_nowait()  # the usual case, without a task switch
+        except trio.WouldBlock:
+            await self._sending.acquire()
+        try:
             pending = await self._send(request, version)
+        finally:
+            self._sending.release()
         try:
             while self._reading and pending.reply is None and self.failure is None:
                 pending.turn = trio.Event()

@@ -62,6 +62,8 @@ class FetchTarget:
                                       them again
     session                           the consumer's session that it belongs to, or None
     place                             its place in the order of the session: lower ones come first
+    sound                             the last request of a follower whose log was found to agree
+                                      with the leader's; None before
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class FetchTarget:
         "partition",
         "place",
         "session",
+        "sound",
         "topic",
         "topic_id",
     )
@@ -86,6 +89,7 @@ class FetchTarget:
         self.topic_id = topic_id
         self.asked = asked
         self.partition: Partition | None = None
+        self.sound: FetchPartition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
         self.session: FetchSession | None = None

@@ -28,6 +28,7 @@ from kwire.storage.partitions.fetch_sessions import Answers, FetchTarget
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.storage.partitions.partition import FetchWaiter, Partition
+    from kwire.storage.partitions.progress import Follower
     from kwire.storage.partitions.purgatory import ExpiredRequests
     from kwire.storage.partitions.replication_quota import ReplicationQuota
 
@@ -74,7 +75,11 @@ class ReplicaFetch(Fetch):
             found += 1
             ends += partition.log.log_end_offset
             try:
+                if self._has_no_news(target, partition):
+                    continue
                 data = self._read(target.asked, partition, room, read_bytes == 0)
+                if data.diverging_epoch is None:
+                    target.sound = target.asked
             except LogError as error:
                 data = self._refusal(target.asked, error.error, partition)
             if isinstance(data.records, Region):
@@ -91,6 +96,39 @@ class ReplicaFetch(Fetch):
             or self.available_bytes >= self.min_bytes
             or self._ends_in_older_segment()
         )
+
+    def _has_no_news(self, target: FetchTarget, partition: Partition) -> bool:
+        """Whether `_read` would find only what the follower knows; records its progress if so.
+
+        This is the usual case in a session of many partitions.  Each condition rules out one thing
+        that `_read` would report.  Logs that agreed cannot diverge within one leader epoch: then
+        the leader only appends.  LogError as for `_record_progress`.
+        """
+        asked, log = target.asked, partition.log
+        if (
+            asked is not target.sound
+            or asked.fetch_offset != log.log_end_offset
+            or asked.current_leader_epoch != partition.leader_epoch
+            or target.high_watermark != partition.high_watermark
+            or target.log_start_offset != log.log_start_offset
+            or self.plan.session is None
+            or log.offline
+        ):
+            return False
+        if self._is_first:
+            self._record_progress(
+                asked, partition, check_replica(partition, self._replica_id, named_epoch=True)
+            )
+        return True
+
+    def _record_progress(
+        self, asked: FetchPartition, partition: Partition, follower: Follower
+    ) -> None:
+        """Note how far the follower is.  LogError if it has restarted since it sent the fetch."""
+        if partition.leading is not None:
+            partition.leading.fetched(
+                follower, asked.fetch_offset, asked.log_start_offset, self._replica_epoch
+            )
 
     def _may_read_follower(self, partition: Partition) -> bool:
         return False
@@ -128,13 +166,8 @@ class ReplicaFetch(Fetch):
                 data, fetch_partition, partition, log.log_end_offset, room, nothing_yet
             )
         # After the read, which may have raised: an offset outside the log is no progress.
-        if self._is_first and partition.leading is not None:
-            partition.leading.fetched(
-                follower,
-                fetch_partition.fetch_offset,
-                fetch_partition.log_start_offset,
-                self._replica_epoch,
-            )
+        if self._is_first:
+            self._record_progress(fetch_partition, partition, follower)
         return data
 
     def _is_throttled(self, fetch_partition: FetchPartition, partition: Partition) -> bool:
