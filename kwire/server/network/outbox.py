@@ -52,6 +52,10 @@ class ColdPiece(NamedTuple):
 class Others(Protocol):
     """The other connections of the broker."""
 
+    @property
+    def is_one_alone(self) -> bool:
+        """Whether there was no request of another one lately."""
+
     def others_wait(self) -> bool:
         """Whether one of them has sent something that is not read yet."""
 
@@ -204,8 +208,9 @@ class Outbox:
         Raises InvalidFrame if the file is too short, because the announced length is already sent.
         """
         file = region.fileno()
+        at_once = _WINDOW_BYTES if self._others.is_one_alone else _SENT_AT_ONCE
         while (left := region.size_bytes - self._file_sent) > 0:
-            start, window = self._file_sent, min(left, _SENT_AT_ONCE)
+            start, window = self._file_sent, min(left, at_once)
             if not region.is_resident(start, window):
                 self.cold = ColdPiece(region, start, min(left, _WINDOW_BYTES))
                 return False

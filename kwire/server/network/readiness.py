@@ -33,6 +33,10 @@ _TOGETHER = 8
 the client.  If its processor sleeps, that costs the sender more than the rest of a small request; a
 client that still works on an earlier reply need not be woken."""
 
+_ALONE = 32
+"""The number of passes in a row with requests of one connection alone, after which it is taken for
+the only busy one."""
+
 _POLLS = 32
 _POLLS_A_PASS = 8
 """How often to poll for the next request before sleeping (some 50 us in all), and the number of
@@ -104,6 +108,10 @@ class ReadySockets:
         self._is_serving = False
         self._to_send: set[int] = set()
         """The connections that have replies to send after this pass."""
+        self._last = -1
+        """The connection that was ready last."""
+        self._passes_alone = 0
+        """How many passes in a row it alone was ready."""
         self._served: dict[int, _Served] = {}
 
     def watch(self, descriptor: int, peer: ReadablePeer) -> None:
@@ -162,6 +170,11 @@ class ReadySockets:
         self._epoll.unregister(descriptor)
         return True
 
+    @property
+    def is_one_alone(self) -> bool:
+        """Whether the connection that is served now was the only one lately."""
+        return self._passes_alone >= _ALONE
+
     def others_wait(self) -> bool:
         """Whether a connection that is served has sent something."""
         return bool(self._epoll.poll(0, 1))
@@ -213,8 +226,14 @@ class ReadySockets:
         """
         self._is_serving = True
         if len(ready) == 1:
-            self._read(ready[0][0], hold=False)
+            descriptor = ready[0][0]
+            if descriptor == self._last:
+                self._passes_alone += 1
+            else:
+                self._last, self._passes_alone = descriptor, 0
+            self._read(descriptor, hold=False)
         else:
+            self._passes_alone = 0
             self._serve_together(ready)
         self._is_serving = False
         while self._to_send:
@@ -323,6 +342,11 @@ class WaitingSockets:
 
     def forget(self, descriptor: int) -> bool:
         """Returns False: nothing is served without a task."""
+        return False
+
+    @property
+    def is_one_alone(self) -> bool:
+        """False: nobody knows."""
         return False
 
     def others_wait(self) -> bool:

@@ -30,6 +30,7 @@ class Pair:
         self.near.setblocking(False)
         self.far.setblocking(False)
         self.others = False
+        self.is_one_alone = False
         self.outbox = Outbox(PlainTransport(self.near), self)
         self.received = bytearray()
 
@@ -219,6 +220,22 @@ def test_outbox_stops_within_a_region_only_if_others_wait(
         assert not pair.outbox.paused
     assert stops == [0, 3]
     assert bytes(pair.received) == 2 * whole(pieces, content)
+
+
+def test_outbox_of_a_connection_that_is_alone_sends_large_pieces(
+    pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.server.network.outbox._SENT_AT_ONCE", 32 * KB)
+    pair.is_one_alone = pair.others = True
+    pieces = [b"before", region(3, 64 * KB + 1)]
+    pair.outbox.put(frame(*pieces)[0])
+    for _ in range(1000):
+        if pair.flush():
+            break
+        assert not pair.outbox.paused
+        pair.receive()
+    pair.receive()
+    assert bytes(pair.received) == whole(pieces, content)
 
 
 def test_outbox_raises_for_a_file_shorter_than_its_region(pair: Pair, region: type) -> None:

@@ -294,6 +294,34 @@ async def test_replies_of_ready_peers_are_sent_after_all_have_read(peers: list[P
         nursery.cancel_scope.cancel()
 
 
+async def test_connection_is_alone_after_many_passes_without_another() -> None:
+    ready = ReadySockets(NoTimers(), SharedWork())
+    busy, other = Peer(1000), Peer(1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        for peer in (busy, other):
+            ready.watch(peer.near.fileno(), peer)
+
+        async def request(peer: Peer) -> None:
+            served = len(peer.received) + 1
+            peer.far.send(b"a")
+            while len(peer.received) < served:
+                await trio.lowlevel.checkpoint()
+
+        for _ in range(2):
+            await request(other)
+            assert not ready.is_one_alone
+            for _ in range(32):
+                await request(busy)
+                assert not ready.is_one_alone
+            await request(busy)
+            assert ready.is_one_alone
+        nursery.cancel_scope.cancel()
+    for peer in (busy, other):
+        with closing(peer.far), closing(peer.near):
+            pass
+
+
 class SharingPeer(Peer):
     """A peer whose requests add work that they share with others."""
 
