@@ -142,6 +142,7 @@ def main(
         root = Path(folder)
         if against:
             rows = [row for row in ROWS if plan.has(row.key)]
+            rows += [row for row in TRANSACTION_ROWS if row.key in plan.only]
             with console.status("starting") as status:
                 section = compare_rows(rows, against, root, seconds, rounds, status.update)
             report.print_section(console, section, against)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kwire.broker.node import Node
     from kwire.coordinators.runtime.coordinators import Coordinators
     from kwire.coordinators.runtime.transactions import TransactionCoordinator
+    from kwire.storage.partitions.partition import Partition
 
 TopicPartition: TypeAlias = tuple[str, int]
 """Topic name and partition number."""
@@ -118,6 +119,40 @@ def verify(
     if isinstance(answer, Promise) or (adds and _is_early(answer)):
         return query.wait_and_retry(answer)
     return _verdict(proofs, answer, support)
+
+
+def add_at_once(
+    node: Node,
+    coordinators: Coordinators,
+    producer: ProducerIdentity,
+    partition: Partition,
+    sequence: int,
+) -> Verification | None:
+    """Add one partition to the producer's transaction, as `verify` with ADDED does.
+
+    `sequence` is the base sequence of the batch.  Returns the proof to append with.  None if the
+    coordinator is elsewhere, has to wait or refuses: `verify` then finds out which, and what this
+    function has done does not change its result.
+    """
+    transactional_id, producer_id, epoch = producer
+    coordinator = coordinators.transactions
+    if (
+        producer_id < 0
+        or not partition.is_leader
+        or (node.peers is not None and coordinator.is_elsewhere(transactional_id))
+    ):
+        return None
+    proof = partition.log.producers.start_verification(
+        producer_id, sequence, epoch, supports_epoch_bump=True, now_ms=node.now_ms()
+    )
+    answer = coordinator.add_partitions(
+        transactional_id,
+        producer_id,
+        epoch,
+        {partition.topic: frozenset((partition.index,))},
+        IMPLICIT_TRANSACTION_VERSION,
+    )
+    return proof if answer is ErrorCode.NONE else None
 
 
 @dataclass(slots=True)

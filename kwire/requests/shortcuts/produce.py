@@ -9,9 +9,10 @@ connection remembers the bytes of its last request to a single partition:
 
 If the next request has the same key, version, head and tail, its batch is appended to the same
 partition, and the response is a copy of the last one with other offsets.  Any other request goes to
-the handler: one with another head, the first batch of a transaction, a batch that the log refuses,
-or a partition whose response would have to wait for replicas or the disk.  The shortcut returns
-successful responses only; the handler alone decides about errors.
+the handler: one with another head, a batch that the log refuses, or a partition whose response
+would have to wait for replicas or the disk.  The first batch of a transaction adds the partition to
+it, if the version allows that and the coordinator can do it at once; otherwise the handler asks.
+The shortcut returns successful responses only; the handler alone decides about errors.
 `tests/requests/shortcuts/test_repeated_produce.py` compares the two.
 """
 
@@ -23,18 +24,28 @@ from typing import TYPE_CHECKING
 from kwire.codecs.batch_layout import (
     FLAGS_POS,
     HEADER_SIZE,
+    MAGIC,
+    MAGIC_POS,
     PRODUCER,
     PRODUCER_POS,
     TRANSACTIONAL_FLAG,
 )
 from kwire.codecs.batches import Compression
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Frame
+from kwire.coordinators.runtime.transactional_produce import ABORTABLE_SINCE
+from kwire.coordinators.runtime.verification import (
+    ProducerIdentity,
+    VerificationSupport,
+    add_at_once,
+)
 from kwire.log import LogError
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+    from kwire.log import Verification
     from kwire.requests.shortcuts.shortcut import Exchange
     from kwire.storage.partitions.partition import Partition
 
@@ -56,13 +67,15 @@ class RepeatedProduce:
     `_kind` is the request's api key and version, `_head` its bytes from the client id to the
     partition index, `_size_at` the position of the batch size.  `_reply` is its response, whose
     offsets stand at `_offsets_at`.  `_refused_bits` are flags of a batch for the handler to refuse.
+    `_transactional_id` is None outside of transactions; `_adds` says that a write adds its
+    partition to the transaction.
     """
 
     __slots__ = (
         "_acks",
+        "_adds",
         "_flexible",
         "_head",
-        "_in_transactions",
         "_kind",
         "_offsets",
         "_offsets_at",
@@ -71,6 +84,7 @@ class RepeatedProduce:
         "_reply",
         "_seen",
         "_size_at",
+        "_transactional_id",
     )
 
     def __init__(self) -> None:
@@ -81,7 +95,8 @@ class RepeatedProduce:
         self._flexible = False
         self._acks = 1
         self._refused_bits = 0
-        self._in_transactions = False
+        self._transactional_id: str | None = None
+        self._adds = False
         self._partition: Partition | None = None
         self._reply = Frame()
         self._offsets = _OFFSETS_V3
@@ -106,15 +121,12 @@ class RepeatedProduce:
         flags = batch[FLAGS_POS]
         if flags & self._refused_bits:  # zstd from a version that does not know it
             return None
-        # Only the handler can ask the transaction coordinator whether a partition is part of the
-        # transaction.  Once the transaction is open in the log, the answer is known.
-        if flags & TRANSACTIONAL_FLAG and not (
-            self._in_transactions and _has_open_transaction(batch, partition)
-        ):
-            return None
         # `append` also checks leadership: it raises if the partition was deleted or moved since.
         try:
-            result = partition.append(batch, now_ms=broker.now_ms(), required_acks=self._acks)
+            proof = self._proof(batch, partition, broker) if flags & TRANSACTIONAL_FLAG else None
+            result = partition.append(
+                batch, now_ms=broker.now_ms(), required_acks=self._acks, verification=proof
+            )
         except LogError:
             return None
         reply = Frame()
@@ -126,6 +138,27 @@ class RepeatedProduce:
         else:
             _OFFSETS_V3.pack_into(reply, self._offsets_at, result[0], result[2])
         return reply
+
+    def _proof(
+        self, batch: memoryview, partition: Partition, broker: Broker
+    ) -> Verification | None:
+        """The proof that a transactional batch is part of its transaction, None if it needs none.
+
+        Raises LogError if the handler has to ask the transaction coordinator.
+        """
+        transactional_id = self._transactional_id
+        producer_id, epoch, sequence = PRODUCER.unpack_from(batch, PRODUCER_POS)
+        if transactional_id is None:
+            raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if partition.log.producers.has_ongoing_txn(producer_id, epoch):
+            return None
+        proof = None
+        if self._adds and batch[MAGIC_POS] == MAGIC:
+            producer = ProducerIdentity(transactional_id, producer_id, epoch)
+            proof = add_at_once(broker.node, broker.coordinators, producer, partition, sequence)
+        if proof is None:
+            raise LogError(ErrorCode.INVALID_TXN_STATE)
+        return proof
 
     def learn(self, exchange: Exchange[ProduceRequest, ProduceResponse], broker: Broker) -> None:
         """Remember the request of `exchange` if the request before had the same head."""
@@ -155,7 +188,8 @@ class RepeatedProduce:
         self._kind, self._head, self._size_at = bytes(frame[:4]), head, size_at
         self._flexible = version >= _FLEXIBLE_SINCE
         self._acks = request.acks
-        self._in_transactions = request.transactional_id is not None
+        self._transactional_id = request.transactional_id
+        self._adds = VerificationSupport.of(version, ABORTABLE_SINCE) is VerificationSupport.ADDED
         self._refused_bits = 0 if version >= ZSTD_SINCE else _ZSTD
         # The object stays valid after a deletion: it refuses appends from then on.
         self._partition = broker.hosted.get(name, data.index)
@@ -163,12 +197,6 @@ class RepeatedProduce:
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
         # `_SUCCESS` ends with the base offset, an int64.
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
-
-
-def _has_open_transaction(batch: memoryview, partition: Partition) -> bool:
-    """Whether the producer of `batch` has an ongoing transaction in the log of `partition`."""
-    producer_id, epoch, _ = PRODUCER.unpack_from(batch, PRODUCER_POS)
-    return partition.log.producers.has_ongoing_txn(producer_id, epoch)
 
 
 def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> int:

@@ -1,4 +1,4 @@
-"""The Produce shortcut in transactions: only batches of an open transaction use it."""
+"""The Produce shortcut in transactions: it adds partitions to them, and leaves errors to others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pytest
 from kwire.broker.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
 from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.codecs.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -48,7 +53,12 @@ class Writer:
         return cls(client, topic_id, started.producer_id, started.producer_epoch)
 
     async def write(
-        self, sequence: int, *, transactional: bool = True, epoch: int = 0
+        self,
+        sequence: int,
+        *,
+        transactional: bool = True,
+        epoch: int = 0,
+        version: int = VERSION,
     ) -> tuple[int, int]:
         """Send a batch and return the error and the base offset."""
         records = build(
@@ -59,11 +69,18 @@ class Writer:
             transactional=transactional,
         )
         data = PartitionProduceData(0, records)
-        topic = TopicProduceData(topic_id=self.topic_id, partition_data=[data])
+        topic = TopicProduceData("repeated", self.topic_id, [data])
         request = ProduceRequest("x", 1, 1000, [topic])
-        told = await self.client.ask(request, VERSION, ProduceResponse)
+        told = await self.client.ask(request, version, ProduceResponse)
         answer: PartitionProduceResponse = told.responses[0].partition_responses[0]
         return answer.error_code, answer.base_offset
+
+    async def add_partition(self) -> None:
+        topic = AddPartitionsToTxnTopic("repeated", [0])
+        request = AddPartitionsToTxnRequest([], "x", self.producer_id, self.epoch, [topic])
+        told = await self.client.ask(request, 3, AddPartitionsToTxnResponse)
+        (answer,) = told.results_by_topic_v3_and_below[0].results_by_partition
+        assert answer.partition_error_code == ErrorCode.NONE
 
     async def end(self) -> None:
         request = EndTxnRequest("x", self.producer_id, self.epoch, True)
@@ -98,7 +115,7 @@ async def test_batches_of_an_open_transaction_use_the_shortcut(
         assert stable(broker) == 6
 
 
-async def test_first_batch_of_the_next_transaction_goes_to_the_handler(
+async def test_first_batch_of_the_next_transaction_is_added_by_the_shortcut(
     tmp_path: Path, quick: list[bool]
 ) -> None:
     """The coordinator has to know the partition, or it would never write a marker there."""
@@ -110,9 +127,43 @@ async def test_first_batch_of_the_next_transaction_goes_to_the_handler(
             await writer.end()
             assert stable(broker) == partition(broker).log_end_offset
             assert (await writer.write(first))[0] == ErrorCode.NONE
-            assert not quick[-1]
             assert (await writer.write(first + 1))[0] == ErrorCode.NONE
-            assert quick[-1]
+            assert quick[-2:] == [True, True]
+            assert stable(broker) == partition(broker).log_end_offset - 2
+        await writer.end()
+        assert stable(broker) == partition(broker).log_end_offset
+
+
+async def test_first_batch_that_only_verifies_goes_to_the_handler(
+    tmp_path: Path, quick: list[bool]
+) -> None:
+    """Before version 12 a write adds no partition; the coordinator refuses one that was not."""
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        writer = await Writer.start(broker, ids["repeated"])
+        await writer.add_partition()
+        for sequence in range(4):
+            assert (await writer.write(sequence, version=11))[0] == ErrorCode.NONE
+        assert quick[-1:] == [True]
+        await writer.end()
+        assert (await writer.write(4, version=11))[0] == ErrorCode.TRANSACTION_ABORTABLE
+        assert quick[-1:] == [False]
+        await writer.add_partition()
+        assert (await writer.write(4, version=11))[0] == ErrorCode.NONE
+        assert quick[-1:] == [False]
+
+
+async def test_first_batch_that_the_log_refuses_gets_the_error_of_the_handler(
+    tmp_path: Path, quick: list[bool]
+) -> None:
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        writer = await Writer.start(broker, ids["repeated"])
+        for sequence in range(3):
+            await writer.write(sequence)
+        await writer.end()
+        assert (await writer.write(5))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert quick[-1:] == [False]
+        assert (await writer.write(3))[0] == ErrorCode.NONE
+        assert quick[-1:] == [True]
         await writer.end()
         assert stable(broker) == partition(broker).log_end_offset
 
@@ -122,7 +173,7 @@ async def test_refused_batch_goes_to_the_handler(tmp_path: Path, quick: list[boo
         writer = await Writer.start(broker, ids["repeated"])
         for sequence in range(4):
             await writer.write(sequence)
-        assert quick[-1]
+        assert quick[-1:] == [True]
         for refused, sequence, transactional, epoch in (
             (ErrorCode.INVALID_TXN_STATE, 4, False, 0),
             (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 7, True, 0),
