@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 
 class SchemaKind(StrEnum):
@@ -32,15 +32,39 @@ class Reference:
     version: int
 
 
+class Sides(NamedTuple):
+    """What a sentence calls the two schemas of a comparison."""
+
+    reader: str
+    writer: str
+
+
+READER_AND_WRITER: Final = Sides("reader", "writer")
+
+
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
     """One reason why a reader's schema cannot read what a writer's schema wrote."""
 
     error_type: str
     """The name that Confluent's registry gives to the reason, such as
-    `READER_FIELD_MISSING_DEFAULT_VALUE`."""
+    `READER_FIELD_MISSING_DEFAULT_VALUE`; empty if it has only a sentence."""
     description: str
     """A sentence that names the place in the schema."""
+    additional_info: str | None = None
+    """What Avro's check says besides, such as the two types; the other kinds say nothing."""
+
+    @property
+    def message(self) -> str:
+        """The reason as Confluent's registry writes it in the body of an answer."""
+        if not self.error_type:
+            return self.description
+        if self.additional_info is None:
+            return f'{{errorType:"{self.error_type}", description:"{self.description}"}}'
+        return (
+            f"{{errorType:'{self.error_type}', description:'{self.description}',"
+            f" additionalInfo:'{self.additional_info}'}}"
+        )
 
 
 class ParsedSchema(Protocol):
@@ -61,8 +85,10 @@ class ParsedSchema(Protocol):
     def normalized(self) -> str:
         """The text with `normalize=true`: also the order of what has no order is the same."""
 
-    def incompatibilities(self, writer: Self) -> list[Incompatibility]:
+    def incompatibilities(
+        self, writer: Self, sides: Sides = READER_AND_WRITER
+    ) -> list[Incompatibility]:
         """Return why this schema cannot read what `writer` wrote; empty if it can.
 
-        Both are of the same kind.
+        Both are of the same kind.  The sentences call them by the names of `sides`.
         """
