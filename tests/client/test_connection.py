@@ -24,6 +24,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.codecs.messages.create_topics import CreateTopicsRequest
 from kwire.codecs.messages.metadata import MetadataRequest
+from kwire.testing.hosting.ports import free_port
 
 Script = Callable[[int, int, bytes], bytes | None]
 """(api key, version, correlation id) -> what follows the size, or None to close."""
@@ -189,8 +190,7 @@ def test_interrupted_call_closes_the_connection(
 
 
 def test_connection_reports_a_closed_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = free_port()
     with pytest.raises(
         BrokerUnreachable, match=f"cannot connect to 127.0.0.1:{port}: connection ref"
     ):

@@ -376,9 +376,9 @@ def test_partitions_of_a_killed_member_go_to_another(bootstrap: str, unique: str
                 assert await process.stdout.readline() == b"joined\n"
                 await until(lambda: len(stays.assignment()) == 1)
             finally:
+                killed = time.monotonic()
                 process.kill()
                 await process.wait()
-            killed = time.monotonic()
             await until(lambda: len(stays.assignment()) == 2)
             assert time.monotonic() - killed > SESSION_TIMEOUT_MS / 1000 / 2
 

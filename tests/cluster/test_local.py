@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -163,7 +164,7 @@ class CrashingOs:
 
         monkeypatch.setattr(Files, "fsync", staticmethod(fsync))
         monkeypatch.setattr(Path, "replace", replace)
-        monkeypatch.setattr(os, "write", write)
+        monkeypatch.setattr(change_log, "os", SimpleNamespace(**{**vars(os), "write": write}))
 
     def _step(self, name: str) -> None:
         self.steps.append(name)
@@ -339,8 +340,8 @@ async def test_failed_write_changes_nothing(
 
 async def test_short_write_is_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(path)
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:7]))
+    short = {**vars(os), "write": lambda file, content: os.write(file, content[:7])}
+    monkeypatch.setattr(change_log, "os", SimpleNamespace(**short))
     image = await store.commit([creation("a")])
     store.close()
     monkeypatch.undo()

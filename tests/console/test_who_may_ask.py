@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from kwire.testing import Kafka
+from kwire.testing import Kafka, free_port
 from tests.console.conftest import ConsoleFactory
 from tests.console.consoles import Answer, ConsoleProcess, ask
 
@@ -384,8 +384,7 @@ def test_what_the_cluster_denies_is_not_shown(console_factory: ConsoleFactory) -
 
 
 def test_a_cluster_that_is_away_gives_a_page_that_says_so(console_factory: ConsoleFactory) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = free_port()
     lonely = console_factory(f"127.0.0.1:{port}")
     answer = ask(lonely.origin, "/topics")
     assert answer.status == 503

@@ -11,6 +11,7 @@ import pytest
 
 from kwire.client.checkup.descriptors import Descriptors, descriptor_findings, descriptors_of
 from kwire.client.checkup.finding import CheckGrade
+from kwire.testing.hosting.ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,8 @@ def test_open_files_are_compared_with_the_limit_and_with_the_replicas(
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only Linux has /proc")
 def test_descriptors_are_those_of_the_process_that_listens_on_the_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         found = descriptors_of(port)
         assert found is not None
         assert found.limit == resource.getrlimit(resource.RLIMIT_NOFILE)[0]

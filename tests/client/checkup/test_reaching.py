@@ -7,6 +7,7 @@ import socket
 from kwire.client.checkup.addresses import ConnectAttempt
 from kwire.client.checkup.reaching import ADDRESSES_MAX, SystemNetwork, reach, reach_all
 from kwire.client.errors import BrokerUnreachable
+from kwire.testing.hosting.ports import free_port
 
 
 class SomeNetwork:
@@ -77,7 +78,7 @@ def test_system_network_knows_the_addresses_of_this_machine() -> None:
     assert system.is_own("127.0.0.1")
     assert not system.is_own("192.0.2.1")  # RFC 5737: for documentation only
     assert "127.0.0.1" in system.resolve("127.0.0.1")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         assert reach("127.0.0.1", port, greet, system, 60).connects
     assert not reach("127.0.0.1", port, greet, system, 60).connects

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -37,12 +36,6 @@ def at(port: int) -> Endpoint:
 
 def peer_at(port: int, limits: PeerLimits | None = None) -> Peer:
     return Peer(7, lambda: at(port), client_id="broker-1-fetcher-0", limits=limits)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def alive(request: ReceivedRequest) -> bytes:

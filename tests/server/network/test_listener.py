@@ -27,6 +27,7 @@ from kwire.server.network.listener import (
     open_listening_socket,
 )
 from kwire.settings import load
+from kwire.testing.hosting.ports import free_port
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
 from tests.requests.handlers.node import Node
 
@@ -354,8 +355,8 @@ def test_empty_host_binds_ipv4_and_ipv6() -> None:
 
 def test_port_can_be_bound_again_at_once() -> None:
     """Though connections to it still linger (SO_REUSEADDR)."""
-    with open_listening_socket("127.0.0.1", 0, 5) as listening:
-        address = listening.getsockname()
+    address = ("127.0.0.1", free_port())
+    with open_listening_socket(*address, 5) as listening:
         client = socket.create_connection(address, PATIENCE_S)
         listening.setblocking(True)
         accepted, _ = listening.accept()
@@ -363,7 +364,7 @@ def test_port_can_be_bound_again_at_once() -> None:
         accepted.shutdown(socket.SHUT_RDWR)
         client.close()
         accepted.close()
-    with open_listening_socket(address[0], address[1], 5) as again:
+    with open_listening_socket(*address, 5) as again:
         assert again.getsockname() == address
 
 
