@@ -62,12 +62,16 @@ class VersionConflict(NamedTuple):
 
 
 def conflict(
-    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[ParsedSchema]
+    level_name: str, new: ParsedSchema, earlier: Sequence[ParsedSchema]
 ) -> VersionConflict | None:
     """The first conflict of a new schema with earlier ones, the latest first.
 
     `earlier` begins with the oldest.  A schema of another kind is in conflict with all of them.
+    Raises ValueError if there is no such level.
     """
+    level = CompatibilityLevel(level_name)
+    if level is CompatibilityLevel.NONE:
+        return None
     first = 0 if level.is_transitive else max(0, len(earlier) - 1)
     for index in range(len(earlier) - 1, first - 1, -1):
         old = earlier[index]
@@ -79,7 +83,7 @@ def conflict(
 
 
 def incompatibilities(
-    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[ParsedSchema]
+    level: str, new: ParsedSchema, earlier: Sequence[ParsedSchema]
 ) -> list[Incompatibility]:
     """Why a new schema does not agree with earlier ones, of which the oldest is the first.
 
@@ -90,7 +94,7 @@ def incompatibilities(
 
 
 def messages(
-    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[tuple[int, ParsedSchema]]
+    level: str, new: ParsedSchema, earlier: Sequence[tuple[int, ParsedSchema]]
 ) -> list[str]:
     """The same as `incompatibilities` in the form of Confluent's answers; empty if compatible.
 
@@ -103,7 +107,7 @@ def messages(
     version, schema = earlier[found.position]
     with_text = [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {_shown(schema.canonical)}}}"]
     lines = [each.message for each in found.forward]
-    if lines and not level.is_backward:
+    if lines and not CompatibilityLevel(level).is_backward:
         lines += with_text
     if found.backward:
         lines += [*(each.message for each in found.backward), *with_text]

@@ -17,7 +17,7 @@ from kwire.registry.schemas.protobuf.schema import ProtobufSchema
 TEXT_BYTES_MAX: Final = 1_000_000
 """A record of the topic `_schemas` holds no more: brokers refuse batches above 1,048,588 bytes
 (`max.message.bytes`)."""
-REFERENCES_MAX: Final = 200
+REFERENCES_MAX: Final = 1_000
 REFERENCES_BYTES_MAX: Final = 5_000_000
 """All schemas that one refers to, directly or not."""
 
@@ -34,7 +34,7 @@ def parse(kind: SchemaKind, text: str, references: Mapping[str, str]) -> ParsedS
             f"the schema has {size:,} bytes, more than {TEXT_BYTES_MAX:,} are not accepted"
         )
     if len(references) > REFERENCES_MAX:
-        raise InvalidSchemaError(f"the schema refers to more than {REFERENCES_MAX} schemas")
+        raise InvalidSchemaError(f"the schema refers to more than {REFERENCES_MAX:,} schemas")
     if sum(map(_size_bytes, references.values())) > REFERENCES_BYTES_MAX:
         raise InvalidSchemaError(
             f"the schemas that it refers to have more than {REFERENCES_BYTES_MAX:,} bytes"

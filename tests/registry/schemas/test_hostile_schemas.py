@@ -46,7 +46,7 @@ def test_limit_counts_bytes_and_not_characters(kind: SchemaKind) -> None:
 
 @pytest.mark.parametrize("kind", SchemaKind)
 def test_too_many_or_too_long_references_are_refused(kind: SchemaKind) -> None:
-    with pytest.raises(InvalidSchemaError, match=f"more than {REFERENCES_MAX} schemas"):
+    with pytest.raises(InvalidSchemaError, match="more than 1,000 schemas"):
         parse(kind, '"int"', {str(number): "" for number in range(REFERENCES_MAX + 1)})
     half = "x" * (REFERENCES_BYTES_MAX // 2 + 1)
     with pytest.raises(InvalidSchemaError, match="have more than"):
@@ -270,12 +270,22 @@ def test_long_chain_of_named_types_is_too_complex_to_be_compared() -> None:
     assert found.error_type == "TOO_COMPLEX"
 
 
-def test_imports_in_a_long_chain_are_read() -> None:
+@pytest.mark.parametrize(("length", "is_accepted"), [(200, True), (201, False)])
+def test_files_that_import_one_another_in_a_row_are_accepted_up_to_a_limit(
+    length: int, is_accepted: bool
+) -> None:
     head = 'syntax = "proto3"; '
-    references = {
-        f"f{number}.proto": f'{head} import "f{number + 1}.proto";' for number in range(198)
-    } | {"f198.proto": head}
-    assert protobuf(f'{head} import "f0.proto";', references).canonical
+    references = {f"f{n}.proto": f'{head} import "f{n + 1}.proto";' for n in range(1, length)}
+    references[f"f{length}.proto"] = head
+
+    def work() -> None:
+        if is_accepted:
+            protobuf(f'{head} import "f1.proto";', references)
+        else:
+            with pytest.raises(InvalidSchemaError, match="more than 200 files"):
+                protobuf(f'{head} import "f1.proto";', references)
+
+    below_calls(DEEP_STACK, work)
 
 
 def test_definition_that_is_used_everywhere_does_not_multiply_the_differences() -> None:

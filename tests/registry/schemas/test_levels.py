@@ -58,6 +58,11 @@ def test_level_looks_in_its_directions(
         assert (incompatibilities(Level(name), new, [old]) == []) is is_compatible
 
 
+def test_level_that_does_not_exist_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="SIDEWAYS"):
+        messages("SIDEWAYS", PLAIN, [])
+
+
 def test_only_transitive_levels_look_at_versions_before_the_latest() -> None:
     earlier = [PLAIN, MORE]  # MORE is the latest
     assert incompatibilities(Level.BACKWARD, MORE, earlier) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kwire.registry.schemas.kinds import InvalidSchemaError, SchemaKind
 from kwire.registry.schemas.parsing import parse
 from kwire.registry.schemas.protobuf.schema import ProtobufSchema
 from kwire.registry.schemas.protobuf.well_known import RUNTIME, TEXTS, well_known
+from tests.registry.schemas import samples
 from tests.registry.schemas.pairs import NO_REFERENCES, protobuf
 
 HEAD = 'syntax = "proto3";\n'
@@ -202,6 +204,13 @@ def _clear_what_a_text_has_not(holder: Any) -> None:  # noqa: ANN401 - files and
         for extensions in message.extension_range:
             extensions.ClearField("options")
         _clear_what_a_text_has_not(message)
+
+
+def test_text_and_descriptor_of_a_schema_have_the_same_normalized_text() -> None:
+    """One client registers the text, and another one the descriptor that was made of it."""
+    for seed in range(30):
+        schema = schema_of(samples.proto_text(samples.proto_fields(Random(seed))))
+        assert schema_of(schema.serialized()).normalized() == schema.normalized()
 
 
 def test_message_is_found_by_its_indexes() -> None:

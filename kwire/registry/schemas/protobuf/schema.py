@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 OWN_NAME: Final = "default"
 """The name of the file of a schema, which nothing imports; Confluent's registry has the same."""
-IMPORTS_MAX: Final = 300
-"""Files that a schema imports, directly or not."""
+IMPORTS_IN_A_ROW_MAX: Final = 200
+"""Files of which each imports the next one.  Python allows a thousand calls inside each other."""
 
 
 class ProtobufSchema:
@@ -123,8 +123,10 @@ class _Imports:
                 cycle = " imports ".join((*self._open[self._open.index(name) :], name))
                 raise InvalidSchemaError(f"files import each other: {cycle}")
             if name not in self._found:
-                if len(self._open) + len(self._found) >= IMPORTS_MAX:
-                    raise InvalidSchemaError(f"the schema imports more than {IMPORTS_MAX} files")
+                if len(self._open) == IMPORTS_IN_A_ROW_MAX:
+                    raise InvalidSchemaError(
+                        f"more than {IMPORTS_IN_A_ROW_MAX} files import one another in a row"
+                    )
                 self._open.append(name)
                 imported = self._file(name)
                 self.of(imported)
