@@ -32,7 +32,7 @@ IMAGE ?= kwire
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
-	console-figures console-pictures
+	console-figures console-pictures registry-figures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -158,6 +158,9 @@ demo: env-dev ## a year of flights through the broker, a consumer group and Spar
 
 console-figures: env-dev ## how soon the console's pages are painted, and its live tail of 5,000 records/s, into docs/console.md
 	KWIRE_CONSOLE_FIGURES=1 $(VENV_PYTHON) -m pytest -s tests/console/browser/test_figures.py
+
+registry-figures: env-dev ## start and look-ups of a schema registry with 50,000 schemas, into docs/registry.md
+	KWIRE_REGISTRY_FIGURES=1 $(VENV_PYTHON) -m pytest -s tests/registry/test_figures.py
 
 console-pictures: env-dev ## the pictures in docs/console.md, after four minutes of traffic
 	KWIRE_CONSOLE_PICTURES=240 $(VENV_PYTHON) -m pytest tests/console/browser/test_pictures.py

@@ -25,7 +25,7 @@ import trio.testing
 from kwire import pipeline
 from kwire.conformance import java
 from kwire.pipeline.session import AVRO
-from kwire.testing import BrokerProcess, sharing
+from kwire.testing import BrokerProcess, registry, sharing
 from kwire.testing.hosting import process
 from tests.commands import servers
 from tests.console.browser import chromium
@@ -270,7 +270,7 @@ def brokers_are_forked() -> Iterator[None]:
     To start Python and to import a broker takes most of a short-lived broker's processor time.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (process, sharing):
+        for module in (process, registry, sharing):
             patch.setattr(module, "Popen", servers.start)
         yield
 
@@ -278,7 +278,7 @@ def brokers_are_forked() -> Iterator[None]:
 @pytest.fixture
 def brokers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """kwire.testing starts its brokers as it does for its users, in a Python of their own."""
-    for module in (process, sharing):
+    for module in (process, registry, sharing):
         monkeypatch.setattr(module, "Popen", subprocess.Popen)
 
 

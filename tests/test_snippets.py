@@ -87,6 +87,8 @@ ELSEWHERE = {
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
     "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",
+    "pip install '.[registry]'": "tests/test_install_lines.py; the commands in tests/registry",
+    "def test_orders_have_a_schema": "tests/registry/test_fixture.py",
     "kwire serve --metrics ": "tests/cli/test_serve.py and tests/server/metrics",
     "kwire top ": "tests/cli/operating/live",
     "kwire doctor ": "tests/cli/operating/test_doctor_cluster.py and test_doctor.py",

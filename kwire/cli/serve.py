@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.console import CONSOLE_PORT
 from kwire.cli.hosting.folders import one_if_cluster
+from kwire.cli.hosting.registry import REGISTRY_PORT
 from kwire.cli.repeats import PLAIN, log_format_option, name_broker, start_logging
 from kwire.cli.text.output import say
 from kwire.cli.values import metrics_address, settings_option
@@ -26,7 +27,7 @@ from kwire.cli.values import metrics_address, settings_option
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.cli.declared_state.files import Declaration
-    from kwire.cli.hosting.console import ConsoleChild
+    from kwire.cli.hosting.children import Child
     from kwire.cli.hosting.renewable import Place
     from kwire.log.directory.files import Files
     from kwire.server.server import Declare, Prepare, Turn
@@ -84,8 +85,8 @@ class Hosting(NamedTuple):
     """Whether the data need not survive the machine, so that nothing is flushed to disk."""
     ahead_ms: int = 0
     """How far the broker's clock is ahead of the system's clock at the start; needs `control`."""
-    console: ConsoleChild | None = None
-    """The console that starts when the broker is ready, and ends with it."""
+    children: tuple[Child, ...] = ()
+    """The console and the registry, which start when the broker is ready, and end with it."""
     log_format: str = PLAIN
     """The format of log lines."""
 
@@ -128,6 +129,12 @@ log = logging.getLogger("kwire.serve")
     "See kwire console.",
 )  # fmt: skip
 @click.option(
+    "--registry", type=click.IntRange(0, 65_535), is_flag=False, flag_value=REGISTRY_PORT,
+    metavar="[PORT]",
+    help=f"Run a schema registry at http://127.0.0.1:PORT [default: {REGISTRY_PORT}]. "
+    "See kwire registry.",
+)  # fmt: skip
+@click.option(
     "--metrics", type=metrics_address, metavar="[HOST:]PORT",
     help="Serve metrics for Prometheus and health checks over HTTP, on 127.0.0.1 without HOST. "
     "With --brokers, each further broker uses the next port.",
@@ -158,6 +165,7 @@ def command(
     secure: bool,
     control: int | None,
     console: int | None,
+    registry: int | None,
     metrics: dict[str, str] | None,
     declared: Path | None,
     max_versions: tuple[str, ...],
@@ -172,16 +180,14 @@ def command(
     localhost:9092 and stores its data in ./kwire-data.
 
     \b
-      kwire serve
       kwire serve --port 0 --data /tmp/scratch          on any free port
       kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
       kwire serve server.properties --set log.retention.hours=1
       kwire serve --brokers 3                           on localhost:9092, 9093 and 9094
       kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 only
       kwire serve --secure                              TLS and SCRAM; writes client.properties
-      kwire serve --secure --brokers 3                  the same with three brokers
       kwire serve --apply cluster.yaml                  with topics, users, records ...
-      kwire serve --console                             and look at http://localhost:8080
+      kwire serve --console --registry                  pages at localhost:8080, schemas at 8081
     \b
     To serve clients in other containers or on other machines, listen on all interfaces and
     advertise an address that the clients can reach:
@@ -194,8 +200,9 @@ def command(
         brokers = one_if_cluster(given, data or DATA_DIR)
     _check_several(brokers, declared, control)
     versions = _versions(max_versions, control), max_versions
-    hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions)
-    hosting = hosting._replace(console=_console(console, log_format), log_format=log_format)
+    hosting = Hosting(exit_on_eof, control, _declaration(declared), *versions)._replace(
+        children=_children(console, registry, log_format), log_format=log_format
+    )
     for option, is_given in (("--secure", secure), ("--brokers", brokers is not None)):
         if is_given and (properties is not None or container):
             raise click.UsageError(f"with {option}, give settings by --set, not by PROPERTIES")
@@ -267,15 +274,20 @@ def _check_system() -> None:
         raise click.ClickException(str(problem)) from None
 
 
-def _console(port: int | None, log_format: str) -> ConsoleChild | None:
-    """The console at a port, not started, or None without --console.  Exits if the extra for it is
-    not installed."""
-    if port is None:
-        return None
-    from kwire.cli.hosting.console import ConsoleChild, check_installed
+def _children(console: int | None, registry: int | None, log_format: str) -> tuple[Child, ...]:
+    """The console and the registry at their ports, not started; None: without it.  Exits if the
+    extra for one is not installed."""
+    from kwire.cli.hosting import console as consoles
+    from kwire.cli.hosting import registry as registries
 
-    check_installed()
-    return ConsoleChild(port, log_format)
+    children: list[Child] = []
+    if console is not None:
+        consoles.check_installed()
+        children.append(consoles.ConsoleChild(console, log_format))
+    if registry is not None:
+        registries.check_installed()
+        children.append(registries.RegistryChild(registry, log_format))
+    return tuple(children)
 
 
 def _declaration(source: Path | None) -> Declaration | None:
@@ -328,8 +340,8 @@ def serve_secured(
     except (OSError, ValueError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
-    if hosting.console is not None:
-        hosting.console.client_file = secured.folder / CLIENT_FILE
+    for child in hosting.children:
+        child.client_file = secured.folder / CLIENT_FILE
     complete = developed(wanted)
     secured.write_broker_file(BROKER_FILE, complete)
     run(None, complete, {}, hosting, prepare=preparing(secured))
@@ -399,7 +411,7 @@ def run(
         """Logs that the broker is ready.  Calls `on_ready` only at the first start, not after a
         restore."""
         log_ready(broker, container)
-        show_in_browser(hosting, broker)
+        start_children(hosting, broker)
         if on_ready is not None and not ports:
             on_ready(broker)
         ports.update((each.listener, each.port) for each in broker.config.listeners)
@@ -441,25 +453,24 @@ def run(
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
     finally:
-        close(control, hosting.console)
+        close(control, hosting.children)
 
 
-def close(control: Control | None, console: ConsoleChild | None) -> None:
+def close(control: Control | None, children: Iterable[Child]) -> None:
     """Close what a broker has besides its listeners."""
     if control is not None:
         control.close()
-    if console is not None:
-        console.stop()
+    for child in children:
+        child.stop()
 
 
-def show_in_browser(hosting: Hosting, broker: Broker) -> None:
-    """Start the console of a single broker, if it is to have one and it does not run."""
-    if hosting.console is None:
-        return
-    from kwire.cli.hosting.console import control_urls
+def start_children(hosting: Hosting, broker: Broker) -> None:
+    """Start the console and the registry of a single broker, if it has them and they do not run."""
+    from kwire.cli.hosting.children import control_urls
 
     address = broker.config.advertised_listeners[0]
-    hosting.console.start(f"{address.host}:{address.port}", control_urls(hosting.control))
+    for child in hosting.children:
+        child.start(f"{address.host}:{address.port}", control_urls(hosting.control))
 
 
 def followed_by(turn: Turn, call: Callable[[], None]) -> Turn:

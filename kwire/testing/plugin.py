@@ -8,6 +8,7 @@ Fixtures for tests:
     kafka_faults          faults that the session's broker injects during this test
     kafka_trace           the decoded requests and responses of this test
     kafka_fork            a broker for this test alone, filled by kafka_seed
+    kafka_registry        a schema registry beside the session's broker, at kafka_registry.url
     kafka_cluster         three brokers for the session; all of them run when a test begins
     kafka_cluster_topic   a new topic of kafka_cluster with a name that no other test uses
 
@@ -37,6 +38,7 @@ import pytest
 if TYPE_CHECKING:
     from kwire.testing.faults import Faults
     from kwire.testing.kafka import Contents, Kafka
+    from kwire.testing.registry import Registry
     from kwire.testing.several.cluster import KafkaCluster
     from kwire.testing.snapshots import Snapshot
     from kwire.testing.topics import Topic
@@ -125,6 +127,33 @@ def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Topic:
     if not kafka.running:
         kafka.start()
     return kafka.create_topic(topic_name(request.node.name, request.node.nodeid))
+
+
+@pytest.fixture(scope="session")
+def kafka_registry_of_session(kafka: Kafka) -> Iterator[Registry]:
+    """The session's registry in the state in which the last test left it."""
+    from kwire.testing.registry import Registry
+
+    registry = Registry(kafka)
+    yield registry
+    registry.stop()
+
+
+@pytest.fixture
+def kafka_registry(
+    kafka: Kafka, kafka_registry_of_session: Registry, request: pytest.FixtureRequest
+) -> Registry:
+    """A schema registry beside the session's broker, for tests with their own subjects.
+
+    It is at `kafka_registry.url`, the value of a serializer's `schema.registry.url`.  When a test
+    resets the broker by `kafka_reset`, the registry is empty, too.
+    """
+    if "kafka_reset" in request.fixturenames:
+        request.getfixturevalue("kafka_reset")
+    if not kafka.running:
+        kafka.start()
+    kafka_registry_of_session.make_whole()
+    return kafka_registry_of_session
 
 
 @pytest.fixture(scope="session")

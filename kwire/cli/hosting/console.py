@@ -1,93 +1,27 @@
-"""The console of `kwire serve --console`: a child process that ends with the broker.
-
-It is a process of its own, so that its requests take no time of the broker's loop.
-"""
+"""The console of `kwire serve --console`."""
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.text.output import say
-
-if TYPE_CHECKING:
-    import subprocess
+from kwire.cli.hosting.children import Child, check_extra
 
 CONSOLE_PORT: Final = 8080
 """The port of the console, unless an option names another."""
 NEEDED: Final = ("starlette", "hypercorn", "jinja2", "python_multipart", "fastavro")
 
-STOP_S: Final = 5.0
-
-log = logging.getLogger("kwire.serve")
-
 
 def check_installed() -> None:
     """Exit with a message if the extra `console` is not installed."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        from kwire.client.extras import how_to_install
-
-        say(
-            f"kwire: the console needs {', '.join(missing)}, which is not installed: "
-            f"{how_to_install('console')}"
-        )
-        raise SystemExit(EXIT_FAILURE)
+    check_extra("console", NEEDED)
 
 
-class ConsoleChild:
+class ConsoleChild(Child):
     """`kwire console` as a child process."""
 
-    def __init__(self, port: int, log_format: str) -> None:
-        """`port` is the console's; 0 chooses a free one.  `log_format` is that of the broker."""
-        self._port = port
-        self._log_format = log_format
-        self.client_file: Path | None = None
-        """The client properties with which it logs in, if it has to."""
-        self._process: subprocess.Popen[bytes] | None = None
+    COMMAND = "console"
 
-    def start(self, bootstrap: str, controls: Sequence[str] = ()) -> None:
-        """Start it, unless it runs.  It prints its address itself."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        command = [
-            sys.executable, "-m", "kwire.cli", "console", "-b", bootstrap,
-            "--port", str(self._port), "--log-format", self._log_format, "--exit-on-eof",
-        ]  # fmt: skip
-        if self.client_file is not None:
-            command += ["--command-config", str(self.client_file)]
-        for url in controls:
-            command += ["--control", url]
-        import subprocess
-
-        # Its standard input ends when this process ends, however that happens.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-
-    def stop(self) -> None:
-        """Stop it, if it runs."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        import subprocess
-
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            log.warning("the console did not stop within %g s: killing it", STOP_S)
-            process.kill()
-            process.wait()
-
-
-def control_urls(first_port: int | None, brokers: int = 1) -> list[str]:
-    """The addresses of the brokers' controls, at consecutive ports; none if the first is chosen
-    by the system, since nobody knows it then."""
-    if not first_port:
-        return []
-    return [f"http://127.0.0.1:{first_port + number}" for number in range(brokers)]
+    def options(self, controls: Sequence[str]) -> list[str]:
+        """See Child."""
+        return [word for url in controls for word in ("--control", url)]

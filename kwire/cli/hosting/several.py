@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.hosting.console import control_urls
+from kwire.cli.hosting.children import control_urls
 from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
 from kwire.cli.repeats import name_broker
 from kwire.cli.securing.client_files import CLIENT_FILE
@@ -280,8 +280,8 @@ class ClusterProcesses:
         for broker_id in self._configs:
             self._fork(broker_id, self._broker)
         status = self._watch(exit_on_eof)
-        if self._hosting.console is not None:
-            self._hosting.console.stop()
+        for child in self._hosting.children:
+            child.stop()
         if is_fleeting and self.is_abandoned:
             self._kill()
         else:
@@ -408,10 +408,10 @@ class ClusterProcesses:
         log.info("bootstrap servers: %s", bootstrap)
         if self._secured is not None:
             self._secured.write_client_files(bootstrap)
-        if (console := self._hosting.console) is not None:
+        for child in self._hosting.children:
             if self._secured is not None:
-                console.client_file = self._secured.folder / CLIENT_FILE
-            console.start(bootstrap, control_urls(self._hosting.control, len(ports)))
+                child.client_file = self._secured.folder / CLIENT_FILE
+            child.start(bootstrap, control_urls(self._hosting.control, len(ports)))
         log.info(
             "%s ready: a cluster on one machine, for development (a cluster that survives the loss "
             "of a machine needs ZooKeeper)",

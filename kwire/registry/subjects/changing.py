@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kwire.registry.schemas.levels import CompatibilityLevel
 from kwire.registry.subjects.errors import (
     context_not_empty,
     invalid_compatibility,
@@ -33,7 +34,7 @@ from kwire.registry.subjects.records import (
     SchemaVersion,
     Write,
 )
-from kwire.registry.subjects.registering import LEVELS, check_writable
+from kwire.registry.subjects.registering import check_writable
 from kwire.registry.subjects.state import COMPATIBILITY, Filter, Mode, RegistryState
 
 CONFIG_FIELDS: Final[dict[str, type]] = {
@@ -142,7 +143,7 @@ def read_config(fields: dict[str, Any]) -> JsonObject:
             raise invalid_compatibility()
     level = config.get(COMPATIBILITY)
     if isinstance(level, str):
-        if level.upper() not in LEVELS:
+        if level.upper() not in CompatibilityLevel.__members__:
             raise invalid_compatibility()
         config[COMPATIBILITY] = level.upper()
     if not config:

@@ -13,6 +13,7 @@ from kwire.registry.schemas.kinds import (
     Reference,
     SchemaKind,
 )
+from kwire.registry.schemas.levels import CompatibilityLevel
 from kwire.registry.subjects.errors import RegistryError, invalid_schema
 from kwire.registry.subjects.names import in_context_of
 from kwire.registry.subjects.records import (
@@ -25,8 +26,10 @@ from kwire.registry.subjects.state import RegistryState, Use
 
 Parse = Callable[[SchemaKind, str, Mapping[str, str]], ParsedSchema]
 """`kwire.registry.schemas.parsing.parse`."""
-Compare = Callable[[str, ParsedSchema, Sequence[tuple[int, ParsedSchema]]], list[str]]
-"""`kwire.registry.schemas.levels.messages`, with the name of the level."""
+Compare = Callable[
+    [CompatibilityLevel, ParsedSchema, Sequence[tuple[int, ParsedSchema]]], list[str]
+]
+"""`kwire.registry.schemas.levels.messages`."""
 
 REFERENCES_MAX: Final = 1000
 """The most schemas to which one refers, directly or not."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kwire.registry.schemas.kinds import ParsedSchema
+from kwire.registry.schemas.levels import CompatibilityLevel
 from kwire.registry.subjects.errors import (
     RegistryError,
     incompatible,
@@ -33,13 +34,7 @@ from kwire.registry.subjects.records import (
 )
 from kwire.registry.subjects.state import COMPATIBILITY, Filter, Mode, RegistryState
 
-LEVELS: Final = (
-    "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL",
-    "FULL_TRANSITIVE",
-)  # fmt: skip
-"""The names of kwire.registry.schemas.levels.CompatibilityLevel."""
-LEVEL_DEFAULT: Final = "BACKWARD"
-TRANSITIVE: Final = "_TRANSITIVE"
+LEVEL_DEFAULT: Final = CompatibilityLevel.BACKWARD
 GROUP: Final = "compatibilityGroup"
 NORMALIZE: Final = "normalize"
 
@@ -183,14 +178,16 @@ def problems(
     A version that this registry cannot parse is one reason.
     """
     config = registry.config_in_scope(subject)
-    level = str(config.get(COMPATIBILITY, LEVEL_DEFAULT))
+    configured = str(config.get(COMPATIBILITY))
+    known = CompatibilityLevel.__members__
+    level = known.get(configured, LEVEL_DEFAULT)  # another registry may know other levels
     group = config.get(GROUP)
     if isinstance(group, str):
         wanted = _property(candidate, group)
         earlier = [each for each in earlier if _property(each, group) == wanted]
-    if level == LEVELS[0]:
+    if level is CompatibilityLevel.NONE:
         return []
-    if not level.endswith(TRANSITIVE):
+    if not level.is_transitive:
         earlier = earlier[-1:]
     try:
         pairs = [(each.version, schemas.of_version(each)) for each in earlier]

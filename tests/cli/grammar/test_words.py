@@ -27,7 +27,8 @@ VERBS = frozenset({
     "compare", "console", "consume", "create", "delete", "delete-offsets", "describe", "die",
     "doctor", "dump", "elect", "end", "expire", "export", "fork", "forks", "happened", "list",
     "load", "mirror", "move-coordinator", "move-leader", "password", "ping", "produce", "query",
-    "reassign", "remove", "renew", "replay", "reset", "restore", "run", "serve", "set", "status",
+    "reassign", "registry", "remove", "renew", "replay", "reset", "restore", "run", "serve", "set",
+    "status",
     "subscriptions", "take", "top", "up", "verify",
 })  # fmt: skip
 """What commands may be called.  A new word must be none for what another one says already: nothing

@@ -13,6 +13,7 @@ from kwire.registry.schemas.kinds import (
     ParsedSchema,
     SchemaKind,
 )
+from kwire.registry.schemas.levels import CompatibilityLevel
 from kwire.registry.subjects.changing import (
     delete_subject,
     delete_version,
@@ -61,7 +62,7 @@ def parse(kind: SchemaKind, text: str, references: Mapping[str, str]) -> ParsedS
 
 
 def compare(
-    level: str, new: ParsedSchema, earlier: Sequence[tuple[int, ParsedSchema]]
+    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[tuple[int, ParsedSchema]]
 ) -> list[str]:
     """As kwire.registry.schemas.levels.messages, of BACKWARD levels."""
     assert isinstance(new, Fields)

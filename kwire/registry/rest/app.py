@@ -1,0 +1,316 @@
+"""The ASGI application: routes, errors in JSON, and where each request is answered.
+
+Look-ups by id and name are answered at once, on the loop.  What parses a schema runs in a thread.
+What changes something runs in a thread of the primary; another instance sends it on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import trio
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from kwire.registry.rest import changing, looking
+from kwire.registry.rest.access import REALM, Users
+from kwire.registry.rest.call import (
+    BODY_SIZE_BYTES_MAX,
+    Call,
+    Text,
+    context_name,
+    split_target,
+)
+from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, NotSent
+from kwire.registry.service import NotPrimary, RegistryService
+from kwire.registry.subjects.errors import RegistryError, forwarding_failed, primary_unknown
+from kwire.registry.subjects.records import Write
+
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+PLAIN_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
+TARGET_LENGTH_MAX: Final = 16_384
+WITH_BODY: Final = ("POST", "PUT")
+PASSED_OVER_MAX: Final = 64 * 1024 * 1024
+"""Bytes of a request that are read, though it is too large."""
+PATIENCE_S: Final = 20.0
+"""How long a change waits for a primary.  It is longer than an election after a crash takes."""
+AGAIN_S: Final = 0.2
+"""The pause before another try at a primary that cannot be reached."""
+READ_BACK_S: Final = 5.0
+"""How long an instance waits until it has applied what it sent on to the primary."""
+PARSERS_MAX: Final = 8
+WRITERS_MAX: Final = 32
+"""Threads that parse, and that write; others wait for their turn."""
+
+log = logging.getLogger("kwire.registry")
+
+
+class Way(Enum):
+    """Where a request is answered."""
+
+    LOOP = 0
+    THREAD = 1
+    PRIMARY = 2
+
+
+class ApiRoute(NamedTuple):
+    """A path with the function that answers."""
+
+    method: str
+    parts: tuple[str, ...]
+    """The parts of the path; `*NAME` is a parameter."""
+    answer: Callable[[Call], Any]
+    way: Way
+
+
+def _route(method: str, path: str, answer: Callable[[Call], Any], way: Way) -> ApiRoute:
+    return ApiRoute(method, tuple(part for part in path.split("/") if part), answer, way)
+
+
+ROUTES: Final = (
+    _route("GET", "/", looking.root, Way.LOOP),
+    _route("GET", "/v1/metadata/id", looking.cluster_id, Way.LOOP),
+    _route("GET", "/v1/metadata/version", looking.release, Way.LOOP),
+    _route("GET", "/schemas/types", looking.types, Way.LOOP),
+    _route("GET", "/schemas", looking.schemas, Way.THREAD),
+    _route("GET", "/schemas/ids/*id", looking.by_id, Way.LOOP),
+    _route("GET", "/schemas/ids/*id/schema", looking.text_by_id, Way.LOOP),
+    _route("GET", "/schemas/ids/*id/subjects", looking.subjects_of_id, Way.LOOP),
+    _route("GET", "/schemas/ids/*id/versions", looking.versions_of_id, Way.LOOP),
+    _route("GET", "/schemas/guids/*guid", looking.by_guid, Way.LOOP),
+    _route("GET", "/schemas/guids/*guid/ids", looking.ids_of_guid, Way.LOOP),
+    _route("GET", "/subjects", looking.subjects, Way.THREAD),
+    _route("POST", "/subjects/*subject", looking.look_up, Way.THREAD),
+    _route("DELETE", "/subjects/*subject", changing.subject_deleted, Way.PRIMARY),
+    _route("GET", "/subjects/*subject/versions", looking.versions, Way.LOOP),
+    _route("POST", "/subjects/*subject/versions", changing.registered, Way.PRIMARY),
+    _route("GET", "/subjects/*subject/metadata", looking.latest_with_metadata, Way.LOOP),
+    _route("GET", "/subjects/*subject/versions/*version", looking.version, Way.LOOP),
+    _route("DELETE", "/subjects/*subject/versions/*version", changing.version_deleted, Way.PRIMARY),
+    _route("GET", "/subjects/*subject/versions/*version/schema", looking.text_of_version, Way.LOOP),
+    _route(
+        "GET", "/subjects/*subject/versions/*version/referencedby", looking.referenced_by, Way.LOOP
+    ),
+    _route("POST", "/compatibility/subjects/*subject/versions", looking.compatible, Way.THREAD),
+    _route(
+        "POST", "/compatibility/subjects/*subject/versions/*version", looking.compatible, Way.THREAD
+    ),
+    _route("GET", "/config", looking.config, Way.LOOP),
+    _route("PUT", "/config", changing.config_set, Way.PRIMARY),
+    _route("DELETE", "/config", changing.config_deleted, Way.PRIMARY),
+    _route("GET", "/config/*subject", looking.config, Way.LOOP),
+    _route("PUT", "/config/*subject", changing.config_set, Way.PRIMARY),
+    _route("DELETE", "/config/*subject", changing.config_deleted, Way.PRIMARY),
+    _route("GET", "/mode", looking.mode, Way.LOOP),
+    _route("PUT", "/mode", changing.mode_set, Way.PRIMARY),
+    _route("DELETE", "/mode", changing.mode_deleted, Way.PRIMARY),
+    _route("GET", "/mode/*subject", looking.mode, Way.LOOP),
+    _route("PUT", "/mode/*subject", changing.mode_set, Way.PRIMARY),
+    _route("DELETE", "/mode/*subject", changing.mode_deleted, Way.PRIMARY),
+    _route("GET", "/contexts", looking.contexts, Way.LOOP),
+    _route("DELETE", "/contexts/*context", changing.context_deleted, Way.PRIMARY),
+)
+BY_LENGTH: Final = {
+    length: tuple(route for route in ROUTES if len(route.parts) == length)
+    for length in {len(route.parts) for route in ROUTES}
+}
+CONTEXTS: Final = "contexts"
+
+
+def find_route(method: str, parts: list[str]) -> tuple[ApiRoute, dict[str, str]]:
+    """The route of a path, and the parameters in it.  Raises RegistryError."""
+    is_known = False
+    for route in BY_LENGTH.get(len(parts), ()):
+        names: dict[str, str] = {}
+        for wanted, given in zip(route.parts, parts, strict=True):
+            if wanted.startswith("*"):
+                names[wanted[1:]] = given
+            elif wanted != given:
+                break
+        else:
+            is_known = True
+            if route.method == method:
+                return route, names
+    if is_known:
+        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+    raise RegistryError(404, "HTTP 404 Not Found")
+
+
+class RegistryApp:
+    """The application."""
+
+    def __init__(
+        self,
+        service: RegistryService,
+        *,
+        users: Users | None = None,
+        forwarder: Forwarder | None = None,
+    ) -> None:
+        """With `users`, each request needs the name and password of one."""
+        self._service = service
+        self._users = users
+        self._forwarder = forwarder or Forwarder()
+        self._parsers = trio.CapacityLimiter(PARSERS_MAX)
+        self._writers = trio.CapacityLimiter(WRITERS_MAX)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        try:
+            response = await self._response(scope, receive)
+        except RegistryError as error:
+            response = _failed(error)
+        except Disconnected:
+            return
+        except Exception:
+            log.exception("cannot answer %s %s", scope["method"], scope["path"])
+            response = _failed(RegistryError(500, "Internal Server Error"))
+        await response(scope, receive, send)
+
+    async def _response(self, scope: Scope, receive: Receive) -> Response:
+        """The response to a request.  Raises RegistryError."""
+        headers = dict(Headers(scope=scope))
+        if self._users is not None and not self._users.allows(headers.get("authorization", "")):
+            response = _failed(RegistryError(401, "Unauthorized"))
+            response.headers["www-authenticate"] = f'Basic realm="{REALM}"'
+            return response
+        raw_path, query = scope["raw_path"], scope["query_string"]
+        if len(raw_path) + len(query) > TARGET_LENGTH_MAX:
+            raise RegistryError(414, "HTTP 414 URI Too Long")
+        parts, pairs = split_target(raw_path, query)
+        context = "."
+        if len(parts) > 2 and parts[0] == CONTEXTS:
+            context, parts = context_name(parts[1]), parts[2:]
+        route, names = find_route(scope["method"], parts)
+        body = await self._body(route.method, headers, receive)
+        target = raw_path.decode() + (f"?{query.decode()}" if query else "")
+        call = Call(self._service, route.method, target, headers, body, context, names, pairs)
+        if route.way is Way.LOOP:
+            return _answered(route.answer(call))
+        if route.way is Way.THREAD:
+            work = partial(route.answer, call)
+            return _answered(await trio.to_thread.run_sync(work, limiter=self._parsers))
+        return await self._changed(call, partial(route.answer, call))
+
+    async def _body(self, method: str, headers: dict[str, str], receive: Receive) -> bytes:
+        """The body of a request.  Raises RegistryError if it is too large, or if its type is one
+        that a form of another site could have."""
+        if method not in WITH_BODY:
+            return b""
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not content_type.endswith("json") and content_type != "application/octet-stream":
+            raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+        chunks: list[bytes] = []
+        size_bytes = 0
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            piece: bytes = message.get("body", b"")
+            size_bytes += len(piece)
+            if size_bytes <= BODY_SIZE_BYTES_MAX:
+                chunks.append(piece)
+            has_ended = not message.get("more_body", False)
+            # A client reads the response when it has sent all, so a large body is read, too.
+            if size_bytes > BODY_SIZE_BYTES_MAX and (has_ended or size_bytes > PASSED_OVER_MAX):
+                raise RegistryError(413, f"a request has at most {BODY_SIZE_BYTES_MAX:,} bytes")
+            if has_ended:
+                return b"".join(chunks)
+
+    async def _changed(self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]) -> Response:
+        """The response to a change: this instance's as the primary, or the primary's."""
+        election = self._service.election
+        if call.method == "POST" and not election.is_primary:
+            # Most clients register again and again what is registered.
+            known = await trio.to_thread.run_sync(self._service.peek, decide, limiter=self._parsers)
+            if known is not None:
+                return _answered(known)
+        with trio.move_on_after(PATIENCE_S):
+            while True:
+                try:
+                    return await self._at_primary(call, decide)
+                except NotPrimary:
+                    if FORWARDED in call.headers or election.has_none:
+                        break
+                    await trio.to_thread.run_sync(election.wait, PATIENCE_S, abandon_on_cancel=True)
+                    await trio.sleep(AGAIN_S / 10)
+                except NotSent as error:
+                    log.info("the primary cannot be reached: %s", error)
+                    await trio.sleep(AGAIN_S)
+        if election.primary not in (None, election.identity) and FORWARDED not in call.headers:
+            raise forwarding_failed("Error while forwarding the request to the leader")
+        raise primary_unknown()
+
+    async def _at_primary(
+        self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]
+    ) -> Response:
+        """Make the change here or at the primary.  Raises NotPrimary if none is known."""
+        service = self._service
+        primary = service.election.primary
+        if primary is None or primary == service.election.identity or FORWARDED in call.headers:
+            # What was begun is ended: a client that gives up learns nothing either way.
+            answer = await trio.to_thread.run_sync(service.change, decide, limiter=self._writers)
+            response = _answered(answer)
+            response.headers[OFFSET] = str(service.topic.position - 1)
+            return response
+        forward = partial(
+            self._forwarder.forward, primary, call.method, call.target, call.headers, call.body
+        )
+        found = await trio.to_thread.run_sync(forward, limiter=self._writers)
+        if found.status >= 500 and _code(found.body) == primary_unknown().code:
+            await trio.sleep(AGAIN_S)
+            raise NotPrimary
+        if found.offset >= 0:
+            wait = partial(service.topic.wait_for, found.offset, READ_BACK_S)
+            await trio.to_thread.run_sync(wait, limiter=self._writers)
+        return Response(found.body, found.status, media_type=CONTENT_TYPE)
+
+
+class Disconnected(Exception):
+    """The client has gone before its request was complete."""
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Answer hypercorn's messages about the start and the end."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+def _answered(answer: object) -> Response:
+    """The response with an answer."""
+    if isinstance(answer, Text):
+        return Response(answer.text, media_type=CONTENT_TYPE)
+    if answer is None:
+        return Response(status_code=204)
+    body = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+    return Response(body, media_type=CONTENT_TYPE)
+
+
+def _failed(error: RegistryError) -> Response:
+    """The response with an error."""
+    fields = {"error_code": error.code, "message": error.message}
+    body = json.dumps(fields, separators=(",", ":")).encode()
+    return Response(body, error.status, media_type=CONTENT_TYPE)
+
+
+def _code(body: bytes) -> object:
+    """The error code in a response."""
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        return None
+    return fields.get("error_code") if isinstance(fields, dict) else None

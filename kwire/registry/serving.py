@@ -1,0 +1,109 @@
+"""The registry's HTTP server: its start, and its end."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kwire.client.cluster import Cluster
+from kwire.client.errors import Misuse
+from kwire.registry.primary import GROUP_DEFAULT, InstanceIdentity
+from kwire.registry.rest.access import read_users
+from kwire.registry.rest.app import RegistryApp
+from kwire.registry.rest.forwarding import Forwarder
+from kwire.registry.schemas.levels import messages
+from kwire.registry.schemas.parsing import parse
+from kwire.registry.service import RegistryService, RegistrySettings
+from kwire.registry.topic import TOPIC_DEFAULT
+from kwire.server.asgi.serving import (
+    TlsFiles,
+    bound_socket,
+    reachable_host,
+    serve_until_stopped,
+    tune_interpreter,
+)
+
+HTTP_LOG: Final = logging.getLogger("kwire.registry.http")
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """What `kwire registry` was given."""
+
+    host: str
+    port: int
+    """0 chooses a free port."""
+    advertised_host: str | None = None
+    topic: str = TOPIC_DEFAULT
+    group_id: str = GROUP_DEFAULT
+    is_eligible: bool = True
+    """Whether the instance may become the primary."""
+    users: Path | None = None
+    tls: TlsFiles | None = None
+    authorities: Path | None = None
+    """By which the certificates of other instances are checked."""
+    exit_on_eof: bool = False
+
+
+def run_registry(
+    options: RegistryOptions, connect: Callable[[], Cluster], announce: Callable[[str], None]
+) -> None:
+    """Serve the registry until SIGTERM or Ctrl-C.
+
+    `announce` gets the URL when all schemas are loaded.  Raises OSError if the port cannot be
+    bound or a file cannot be read, Misuse if a file is wrong, ClientError if the topic cannot be
+    loaded.
+    """
+    try:
+        users = None if options.users is None else read_users(options.users)
+        if options.tls is not None:
+            _check(options.tls)
+    except (ValueError, ssl.SSLError) as problem:
+        raise Misuse(str(problem)) from None
+    listener = bound_socket(options.host, options.port)
+    try:
+        identity = InstanceIdentity(
+            options.advertised_host or reachable_host(options.host),
+            listener.getsockname()[1],
+            "http" if options.tls is None else "https",
+            options.is_eligible,
+        )
+        settings = RegistrySettings(options.topic, options.group_id)
+        service = RegistryService(connect, identity, parse, messages, settings)
+        tune_interpreter()
+        service.start()
+        gc.freeze()  # what was loaded stays, mostly: no collection looks through it
+    except BaseException:
+        listener.close()
+        raise
+    app = RegistryApp(service, users=users, forwarder=Forwarder(options.authorities))
+    announce(identity.url)
+    try:
+        trio.run(
+            partial(
+                serve_until_stopped,
+                app,
+                listener,
+                HTTP_LOG,
+                exit_on_eof=options.exit_on_eof,
+                tls=options.tls,
+            )
+        )
+    finally:
+        service.stop()
+
+
+def _check(tls: TlsFiles) -> None:
+    """Read the files of HTTPS.  Raises OSError, of which SSLError is one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls.certificate, tls.key)
+    if tls.client_ca is not None:
+        context.load_verify_locations(tls.client_ca)
