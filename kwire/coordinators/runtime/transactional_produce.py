@@ -7,8 +7,11 @@ explains the verification of each partition.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
+
+import trio
 
 from kwire.codecs.batch_layout import (
     FLAGS_POS,
@@ -21,11 +24,13 @@ from kwire.codecs.batch_layout import (
 )
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.verification import (
+    PARTITIONS_AT_ONCE,
     ProducerIdentity,
     TopicPartition,
     VerificationResult,
     VerificationSupport,
     verify,
+    verify_in_turns,
 )
 from kwire.log import LogError, whole_batch_size
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE
@@ -91,27 +96,53 @@ def verify_request(
     """
     if request.transactional_id is None:
         raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    batches = _batches(node, request, version)
-    producers = {(producer_id, epoch) for producer_id, epoch, _ in batches.values()}
-    if not producers:
+    count = sum(len(topic.partition_data) for topic in request.topic_data)
+    if count > PARTITIONS_AT_ONCE:
+        return _verify_in_turns(node, coordinators, request, version)
+    batches = dict(_batches(node, request, version))
+    if not batches:
         return VerificationResult({}, {})
+    sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
+    support = VerificationSupport.of(version, ABORTABLE_SINCE)
+    return verify(node, coordinators, _producer(request, batches), sequences, support)
+
+
+async def _verify_in_turns(
+    node: Node, coordinators: Coordinators, request: ProduceRequest, version: int
+) -> VerificationResult:
+    """As `verify_request`, for a request with so many partitions that others must not wait."""
+    batches: ProducerFields = {}
+    rest = _batches(node, request, version)
+    while part := dict(islice(rest, PARTITIONS_AT_ONCE)):
+        batches |= part
+        await trio.lowlevel.checkpoint()
+    if not batches:
+        return VerificationResult({}, {})
+    sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
+    support = VerificationSupport.of(version, ABORTABLE_SINCE)
+    producer = _producer(request, batches)
+    return await verify_in_turns(node, coordinators, producer, sequences, support)
+
+
+def _producer(request: ProduceRequest, batches: ProducerFields) -> ProducerIdentity:
+    """Return the only producer of the batches.  Raises LogError if there are several."""
+    producers = {(producer_id, epoch) for producer_id, epoch, _ in batches.values()}
     if len(producers) > 1:
         raise LogError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             message="Transactional records contained more than one producer ID",
         )
-    producer = ProducerIdentity(request.transactional_id, *producers.pop())
-    sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
-    support = VerificationSupport.of(version, ABORTABLE_SINCE)
-    return verify(node, coordinators, producer, sequences, support)
+    assert request.transactional_id is not None, "verify_request has checked it"
+    return ProducerIdentity(request.transactional_id, *producers.pop())
 
 
-def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerFields:
-    """Return transactional batches with a producer id, of partitions hosted here.
+def _batches(
+    node: Node, request: ProduceRequest, version: int
+) -> Iterator[tuple[TopicPartition, tuple[int, int, int]]]:
+    """Yield transactional batches with a producer id, of partitions hosted here.
 
     A batch without a producer id is treated as a plain one.
     """
-    batches: ProducerFields = {}
     for topic in request.topic_data:
         name = topic.name if version < TOPIC_IDS_SINCE else node.metadata.topic_name(topic.topic_id)
         hosted = node.hosted.by_topic.get(name) if name is not None else None
@@ -122,8 +153,7 @@ def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerField
                 assert isinstance(data.records, memoryview)
                 producer = PRODUCER.unpack_from(data.records, PRODUCER_POS)
                 if producer[0] >= 0:
-                    batches[name, data.index] = producer
-    return batches
+                    yield (name, data.index), producer
 
 
 def refusal(error: ErrorCode) -> LogError:

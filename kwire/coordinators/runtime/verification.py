@@ -20,9 +20,10 @@ waits for it (kwire.coordinators.runtime.remote_transactions).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import trio
@@ -43,6 +44,9 @@ PartitionErrors: TypeAlias = dict[TopicPartition, ErrorCode]
 Answer: TypeAlias = PartitionErrors | ErrorCode
 """The error of each partition, or one error for all; NONE if a partition may be written to."""
 RequestedPartitions: TypeAlias = Mapping[str, frozenset[int]]
+
+PARTITIONS_AT_ONCE = 500
+"""Partitions that a request verifies before other tasks run: some 2 ms, at a measured 4 us each."""
 
 IMPLICIT_TRANSACTION_VERSION = 2
 """Transaction version of clients that add partitions without AddPartitionsToTxn."""
@@ -94,28 +98,65 @@ def verify(
     The values of `sequences` are the base sequences of the batches.  The result is awaitable if
     the coordinator cannot answer at once.
     """
+    proofs = _begin(node, producer, sequences.items(), support)
+    return _ask(_CoordinatorQuery(node, coordinators.transactions, producer, proofs, support))
+
+
+async def verify_in_turns(
+    node: Node,
+    coordinators: Coordinators,
+    producer: ProducerIdentity,
+    sequences: Mapping[TopicPartition, int],
+    support: VerificationSupport,
+) -> VerificationResult:
+    """As `verify`, for thousands of partitions: other tasks run after each PARTITIONS_AT_ONCE."""
+    proofs: dict[TopicPartition, Verification] = {}
+    rest = iter(sequences.items())
+    while part := list(islice(rest, PARTITIONS_AT_ONCE)):
+        proofs |= _begin(node, producer, part, support)
+        await trio.lowlevel.checkpoint()
+    query = _CoordinatorQuery(node, coordinators.transactions, producer, proofs, support)
+    result = _ask(query)
+    return result if isinstance(result, VerificationResult) else await result
+
+
+def _begin(
+    node: Node,
+    producer: ProducerIdentity,
+    sequences: Iterable[tuple[TopicPartition, int]],
+    support: VerificationSupport,
+) -> dict[TopicPartition, Verification]:
+    """Begin the verification of partitions; return those whose coordinator has to be asked."""
     adds = support is VerificationSupport.ADDED
     proofs: dict[TopicPartition, Verification] = {}
-    if adds or node.config.transaction_partition_verification_enable:
-        _, producer_id, epoch = producer
-        now_ms = node.now_ms()
-        for place, sequence in sequences.items():
-            partition = node.hosted.get(*place)
-            if partition is None or not partition.is_leader:
-                continue  # the append refuses it with NOT_LEADER_OR_FOLLOWER
-            proof = partition.log.producers.start_verification(
-                producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
-            )
-            if proof is not None:
-                proofs[place] = proof
+    if not adds and not node.config.transaction_partition_verification_enable:
+        return proofs
+    _, producer_id, epoch = producer
+    now_ms, node_id, by_topic = node.now_ms(), node.node_id, node.hosted.by_topic
+    for place, sequence in sequences:
+        topic, index = place
+        partition = by_topic[topic].get(index) if topic in by_topic else None
+        if partition is None or partition.leader != node_id:
+            continue  # the append refuses it with NOT_LEADER_OR_FOLLOWER
+        proof = partition.log.producers.start_verification(
+            producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
+        )
+        if proof is not None:
+            proofs[place] = proof
+    return proofs
+
+
+def _ask(query: _CoordinatorQuery) -> VerificationResult | Awaitable[VerificationResult]:
+    """Ask the coordinator, if there is a partition to ask about; return the result."""
+    proofs, support = query.proofs, query.support
     if not proofs:
         return VerificationResult({}, {})
-    query = _CoordinatorQuery(node, coordinators.transactions, producer, proofs, support)
     answer = query.ask()
     if answer is ErrorCode.NONE:
         return VerificationResult(proofs, {})
     if isinstance(answer, ErrorCode):
         answer = dict.fromkeys(proofs, answer)
+    adds = support is VerificationSupport.ADDED
     if isinstance(answer, Promise) or (adds and _is_early(answer)):
         return query.wait_and_retry(answer)
     return _verdict(proofs, answer, support)

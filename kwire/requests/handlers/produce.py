@@ -56,7 +56,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.coordinators.runtime import transactional_produce
 from kwire.coordinators.runtime.verification import VerificationResult
-from kwire.log import AppendResult, LogError, Verification, single_batch
+from kwire.log import LogError, Verification, single_batch
 from kwire.requests.context import CloseConnection, Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.route import Right, Route
@@ -98,7 +98,8 @@ def handle(
         return _refuse(request, error)
     if isinstance(verdict, VerificationResult):
         return _produce(broker, request, context, verdict)
-    # Only here must the request wait before it writes: the coordinator is on another broker.
+    # Only here must the request wait before it writes: the coordinator is on another broker, or
+    # there are so many partitions that others have their turn meanwhile.
     return _produce_once_verified(broker, request, context, verdict)
 
 
@@ -109,7 +110,11 @@ async def _produce_once_verified(
     verdict: Awaitable[VerificationResult],
 ) -> ProduceResponse | None:
     """Append the batches when the transaction coordinator has answered; return the response."""
-    response = _produce(broker, request, context, await verdict)
+    try:
+        verified = await verdict
+    except LogError as error:
+        return _refuse(request, error)
+    response = _produce(broker, request, context, verified)
     return await response if isinstance(response, Awaitable) else response
 
 
@@ -234,10 +239,21 @@ class _ProduceWork:
             partition = hosted.get(data.index)
             if partition is None:
                 raise _absent(self._broker, name, data.index)
-            proof = None if self._verdict is None else self._proof(partition)
+            proof = None if self._verdict is None else self._proof(self._verdict, partition)
             if self._guarded:
                 raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            result = self._append(partition, data, proof)
+            records = data.records
+            if not isinstance(records, memoryview):  # null records
+                raise LogError(ErrorCode.INVALID_RECORD)
+            if self._version < ZSTD_SINCE:
+                _check_codec(records)
+            # `records` is a view of the request's frame, and the log writes its offsets into it.
+            result = partition.append(
+                records,
+                now_ms=self._now_ms,
+                required_acks=self._request.acks,
+                verification=proof,
+            )
         except LogError as error:
             self.failed = True
             return _failure(data, error)
@@ -267,33 +283,16 @@ class _ProduceWork:
             )
         self.uncommitted.add(wait, offset, response)
 
-    def _proof(self, partition: Partition) -> Verification | None:
+    @staticmethod
+    def _proof(verdict: VerificationResult, partition: Partition) -> Verification | None:
         """The transaction coordinator's permission to write there; LogError if it refused."""
-        assert self._verdict is not None
-        proofs, refusals = self._verdict
+        proofs, refusals = verdict
         topic_partition = partition.topic, partition.index
         if refusals:
             refused = refusals.get(topic_partition)
             if refused is not None:
                 raise transactional_produce.refusal(refused)
         return proofs.get(topic_partition)
-
-    def _append(
-        self, partition: Partition, data: PartitionProduceData, proof: Verification | None
-    ) -> AppendResult:
-        """Append the batch to `partition`; LogError if its records are refused."""
-        records = data.records
-        if not isinstance(records, memoryview):  # null records
-            raise LogError(ErrorCode.INVALID_RECORD)
-        if self._version < ZSTD_SINCE:
-            _check_codec(records)
-        # `records` is a view of the request's frame, and the log writes its offsets into it.
-        return partition.append(
-            records,
-            now_ms=self._now_ms,
-            required_acks=self._request.acks,
-            verification=proof,
-        )
 
 
 def _is_large(topics: list[TopicProduceData]) -> bool:

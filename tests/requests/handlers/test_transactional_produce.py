@@ -18,6 +18,7 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
 )
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.coordinators.runtime import transactional_produce, verification
 from kwire.coordinators.runtime.promise import Promise
 from kwire.requests.context import CloseConnection, Context
 from kwire.requests.handlers import produce
@@ -351,3 +352,63 @@ def test_transactional_produce_with_acks_0_closes_the_connection_on_refusal(
         start(node, ABORTABLE, batch(), acks=0)
     with pytest.raises(CloseConnection, match="t-1: INVALID_PRODUCER_ID_MAPPING"):
         start(node, ABORTABLE, batch(), batch(1, producer_id=8), acks=0)
+
+
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run after the verification of each partition."""
+    for module in (transactional_produce, verification):
+        monkeypatch.setattr(module, "PARTITIONS_AT_ONCE", 1)
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often a task was continued."""
+
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self.task = task
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task is self.task
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.parametrize("version", [VERIFIED, ABORTABLE, IMPLICIT])
+async def test_large_request_asks_the_coordinator_once_after_all_turns(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+) -> None:
+    node, coordinator = verifying(ErrorCode.NONE)
+    steps, turns = Steps(trio.lowlevel.current_task()), []
+    begin = verification._begin
+
+    def noted(*arguments: Any) -> Any:  # noqa: ANN401 - those of `_begin`
+        turns.append(steps.count)
+        return begin(*arguments)
+
+    monkeypatch.setattr(verification, "_begin", noted)
+    trio.lowlevel.add_instrument(steps)
+    reply = start(node, version, batch(0), batch(1))
+    assert isinstance(reply, Awaitable)
+    answers = told(await reply, version)
+    trio.lowlevel.remove_instrument(steps)
+    assert len(turns) == len(set(turns)) == 2, "others run between the turns"
+    assert answers == [(0, ErrorCode.NONE, None), (1, ErrorCode.NONE, None)]
+    ((_, asked),) = coordinator.asked
+    assert asked == {"t": frozenset({0, 1})}
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+async def test_large_request_that_is_refused_gets_the_errors_of_a_small_one(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    node, _ = verifying(ErrorCode.TRANSACTION_ABORTABLE)
+    answers = told(await start(node, ABORTABLE, batch(0), batch(1)), ABORTABLE)
+    assert [error for _, error, _ in answers] == [ErrorCode.TRANSACTION_ABORTABLE] * 2
+    several = told(await start(node, IMPLICIT, batch(0), batch(1, producer_id=8)), IMPLICIT)
+    assert [error for _, error, _ in several] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    absent = told(await start(node, IMPLICIT, batch(2), batch(3)), IMPLICIT)
+    assert [error for _, error, _ in absent] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    plain = await start(node, IMPLICIT, batch(0, -1, -1), batch(1, -1, -1))
+    assert [error for _, error, _ in told(plain, IMPLICIT)] == [ErrorCode.NONE] * 2
