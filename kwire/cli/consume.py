@@ -15,6 +15,8 @@ import click
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.listing import Listing
+from kwire.cli.schemas.consumed import schema_printer
+from kwire.cli.schemas.options import FORMATS, registry_option
 from kwire.cli.streams import OutputFailed, ReaderGone, reader_is_gone
 from kwire.cli.text.output import UNPRINTABLE, counted, on_terminal, printable, say
 from kwire.cli.text.records import text_of, to_json
@@ -100,10 +102,15 @@ AUTO_COMMIT_INTERVAL_S = 5.0
 )  # fmt: skip
 @click.option(
     "-f", "--format", "form", default="text", show_default=True,
-    type=click.Choice(["text", "full", "json"]),
+    type=click.Choice(["text", "full", "json", *FORMATS]),
     help="text: values (on a terminal without control characters); full: time, partition, offset,"
-    " key and value; json: all fields, one JSON object a line.",
+    " key and value; json: all fields, one JSON object a line; avro, protobuf, json-schema: values"
+    " as JSON, decoded by the schemas of the registry.",
 )  # fmt: skip
+@registry_option
+@click.option(
+    "--skip-bad", is_flag=True, help="Skip records that cannot be decoded; report each of them."
+)
 @click.option(
     "-k", "--key-separator", type=separator, metavar="TEXT", help="Print keys before the values."
 )
@@ -125,6 +132,8 @@ def command(
     max_messages: int | None,
     exit_at_end: bool,
     form: str,
+    registry: str | None,
+    skip_bad: bool,
     key_separator: str | None,
     read_committed: bool,
 ) -> None:
@@ -137,6 +146,7 @@ def command(
       kwire consume orders --since -1h -e -f full   the last hour, with time, offset and key
       kwire consume orders -g audit -o earliest     from the committed offsets, or the beginning
       kwire consume orders --share pickers -n 10    ten records that no other member gets
+      kwire consume orders -f avro -o earliest      decoded by the schemas of the registry
 
     Without --exit the command waits for new records. As JSON each record has topic, partition,
     offset, timestamp (ms), key, key_encoding, value, value_encoding and headers. An encoding is
@@ -148,16 +158,15 @@ def command(
         raise click.UsageError("a group has its own offsets and partitions: see kwire groups reset")
     if group is None and group_protocol != "classic":
         raise click.UsageError("--group-protocol needs --group")
-    if key_separator is not None and form != "text":
-        raise click.UsageError("--key-separator is for --format text: the others print the key")
     if said is not None and share_group is None:
         raise click.UsageError("--release and --reject need --share")
+    printer = _chosen_printer(cluster, form, registry, key_separator, skip_bad=skip_bad)
     if share_group is not None:
         begins = from_beginning or offset is not None or since is not None
         if begins or read_committed or wanted is not None or group is not None:
             raise click.UsageError(SHARE_SETTINGS.format(share_group))
         member = _share_member(cluster, share_group, topics, said)
-        _read_shared(member, _printer(form, key_separator), max_messages, exit_at_end=exit_at_end)
+        _read_shared(member, printer, max_messages, exit_at_end=exit_at_end)
         return
     start = EARLIEST if from_beginning else LATEST if offset is None else offset
     consumer = _consumer(cluster, start, read_committed)
@@ -173,13 +182,28 @@ def command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     only_new = start == LATEST and since is None and group is None
     hint = "; -o earliest prints the existing ones" if only_new else ""
-    printer = _printer(form, key_separator)
     printing = RecordPrinting(consumer, printer, max_messages, exit_at_end, group is not None, hint)
     try:
         printing.run()
     finally:
         consumer.close()
     say(counted(printing.count, "record"))
+
+
+def _chosen_printer(
+    cluster: Cluster, form: str, registry: str | None, key_separator: str | None, *, skip_bad: bool
+) -> Callable[[ConsumedRecord], None]:
+    """The function that prints a record.  Raises UsageError for options without effect, and Misuse
+    for a registry that is none."""
+    if key_separator is not None and form in ("full", "json"):
+        raise click.UsageError(
+            "--key-separator is for --format text and those of schemas: the others print the key"
+        )
+    if form in FORMATS:
+        return schema_printer(cluster, form, registry, key_separator, skip_bad=skip_bad)
+    if skip_bad:
+        raise click.UsageError("--skip-bad is for --format avro, protobuf and json-schema")
+    return _printer(form, key_separator)
 
 
 def _share_member(

@@ -14,6 +14,8 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PARTITION
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
+from kwire.cli.schemas.options import FORMATS
+from kwire.cli.schemas.produced import SchemaOptions, schema_options, schema_parser
 from kwire.cli.text.output import counted, on_terminal, say
 from kwire.cli.text.records import BadLine, NewRecord, from_json, text_parser
 from kwire.cli.text.suggestions import of_topic
@@ -51,9 +53,10 @@ a terminal is sent at once, and a file is sent in large batches."""
 )  # fmt: skip
 @click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this partition.")
 @click.option(
-    "-f", "--format", "form", type=click.Choice(["text", "json"]), default="text",
+    "-f", "--format", "form", type=click.Choice(["text", "json", *FORMATS]), default="text",
     show_default=True,
-    help="Each line is a value (text), or a record as `kwire consume -f json` prints it (json).",
+    help="Each line is a value (text), a record as `kwire consume -f json` prints it (json), or a"
+    " value as JSON that a schema of the registry encodes.",
 )  # fmt: skip
 @click.option(
     "-z", "--compression", default="none", show_default=True,
@@ -71,6 +74,7 @@ a terminal is sent at once, and a file is sent in large batches."""
 )
 @click.option("--no-create", is_flag=True, help="Do not let the broker create the topic.")
 @click.option("-v", "--verbose", is_flag=True, help="Print partition and offset of each batch.")
+@schema_options
 @connected
 def command(
     cluster: Cluster,
@@ -87,6 +91,7 @@ def command(
     keep_partitions: bool,
     no_create: bool,
     verbose: bool,
+    schemas: SchemaOptions,
 ) -> None:
     """Write the lines of files or of standard input to a topic, one record a line.
 
@@ -95,6 +100,7 @@ def command(
       kwire produce orders orders.txt --key-separator : --compression zstd
       kwire consume orders -f json --from-beginning -e | kwire produce copy -f json
       echo '{"key": "k", "value": {"a": 1}}' | kwire produce orders -f json
+      echo '{"id": 7}' | kwire produce orders -f avro --schema order.avsc
       kwire produce greetings            (then type; Ctrl-D ends)
 
     Records with the same key go to the same partition, the one that Kafka's Java producer chooses.
@@ -107,11 +113,24 @@ def command(
     ({"name": "value"}), timestamp (ms), and all other fields that `kwire consume -f json` prints.
     Any other field is an error.  The command stops at the first line that is not a record; the
     lines before are written.
+
+    With --format avro, protobuf or json-schema a line is the JSON of a value, as `kwire consume`
+    prints it with the same format, and null is a tombstone.  The schema of a file is registered in
+    the registry first, with the files that a Protobuf schema imports from its folder.  Without a
+    file, it is the latest version of the subject.
     """
     from kwire.client.producer import Producer
     from kwire.codecs.batches import Compression
 
-    parse = _parser(form, key_separator, key, null_value, keep_partitions)
+    schemas.check(form)
+    shared_key = None if key is None else os.fsencode(key)  # the bytes of the shell, UTF-8 or not
+    if form in FORMATS:
+        _check_options(key, key_separator, keep_partitions)
+        parse, shared_key = schema_parser(
+            cluster, topic, form, schemas, key, key_separator, null_value
+        )
+    else:
+        parse = _parser(form, key_separator, key, null_value, keep_partitions)
     producer = Producer(
         cluster,
         acks=-1 if acks == "all" else int(acks),
@@ -120,7 +139,7 @@ def command(
     )
     shared = NewRecord(
         None,
-        None if key is None else os.fsencode(key),  # the bytes of the shell, UTF-8 or not
+        shared_key,
         [(name, os.fsencode(value)) for name, value in headers],
         partition,
     )
@@ -163,15 +182,20 @@ def _parser(
     keep_partitions: bool,
 ) -> Callable[[bytes], NewRecord]:
     """The function that parses a line.  Raises UsageError for options that would have no effect."""
-    if key is not None and key_separator is not None:
-        raise click.UsageError("give one of --key and --key-separator")
+    _check_options(key, key_separator, keep_partitions and form != "json")
     if form == "json":
         if key_separator is not None or null_value is not None:
             raise click.UsageError("--key-separator and --null are for --format text")
         return lambda line: from_json(line, keep_partitions)
-    if keep_partitions:
-        raise click.UsageError("--keep-partitions is for --format json")
     return text_parser(key_separator, null_value)
+
+
+def _check_options(key: str | None, key_separator: str | None, keeps_in_vain: bool) -> None:
+    """Raise UsageError for options that would have no effect."""
+    if key is not None and key_separator is not None:
+        raise click.UsageError("give one of --key and --key-separator")
+    if keeps_in_vain:
+        raise click.UsageError("--keep-partitions is for --format json")
 
 
 def _message_if_new(cluster: Cluster, topic: str) -> str | None:

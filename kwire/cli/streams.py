@@ -17,6 +17,10 @@ class OutputFailed(Exception):
     """Standard output cannot be written: it is closed, or its disk is full."""
 
 
+class NotPrinted(OutputFailed):
+    """A record cannot be shown in the format that was asked for."""
+
+
 class ReaderGone(Exception):
     """The reader of standard output has closed it, as `head` does."""
 

@@ -15,6 +15,7 @@ from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import renamed_option
 from kwire.cli.pipeline.job import SparkJob, job
 from kwire.cli.pipeline.rows import Rows
+from kwire.cli.schemas.options import registry_option
 from kwire.cli.streams import OutputFailed, ReaderGone
 from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s, instant
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kwire.pipeline import Form, Query, View
     from kwire.pipeline.querying.query_settings import Sink
 
-FORMATS = ("json", "avro", "confluent-avro", "text", "binary")
+FORMATS = ("json", "avro", "confluent-avro", "registry", "text", "binary")
 MODES = ("append", "update", "complete")
 CONSOLE_BATCH_RECORDS = 100_000
 """The batch size on the console, which shows rows when their batch is done."""
@@ -120,7 +121,8 @@ class QuerySummary:
     "--schema", "schemas", old=["-s"], type=of_topic_schema, metavar="[TOPIC=]SCHEMA",
     multiple=True,
     help="Schema of values: 'id INT, at TIMESTAMP', Spark's JSON, an Avro schema, or @FILE with one"
-    " of them. [default: inferred from a sample; kept in the checkpoint]",
+    " of them; with --format registry the id of one. [default: inferred from a sample, or the"
+    " latest version of the subject; kept in the checkpoint]",
 )  # fmt: skip
 @click.option(
     "--key-format", "key_formats", type=of_topic_format, metavar="[TOPIC=]FORMAT", multiple=True,
@@ -130,6 +132,7 @@ class QuerySummary:
     "--key-schema", "key_schemas", type=of_topic_schema, metavar="[TOPIC=]SCHEMA", multiple=True,
     help="Schema of keys.",
 )  # fmt: skip
+@registry_option
 @click.option(
     "-t", "--table", "tables", metavar="TOPIC", multiple=True,
     help="Read a topic as a table: the latest value of each key, without keys that a null value"
@@ -224,7 +227,7 @@ def command(asked: SparkJob, **options: Any) -> None:  # noqa: ANN401 - as the o
 
 def _query(asked: SparkJob, options: dict[str, Any], rows: Rows | None) -> Query:
     """The query that the options describe.  Raises PipelineError if they contradict each other."""
-    from kwire.pipeline import Query
+    from kwire.pipeline import Query, SchemaRegistry
 
     batch = options["records_per_batch"]
     views = _views(options)
@@ -243,6 +246,7 @@ def _query(asked: SparkJob, options: dict[str, Any], rows: Rows | None) -> Query
         skip_bad=options["skip_bad"],
         records_per_batch=batch or (CONSOLE_BATCH_RECORDS if rows is not None else None),
         sample_records=options["sample"],
+        registry=SchemaRegistry(options["registry"], asked.kafka.properties),
     )
 
 

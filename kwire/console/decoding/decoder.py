@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kwire.console.decoding import plain
-from kwire.console.decoding.avro import avro_data
+from kwire.console.decoding.fields import fields_of, schemaless_data
 from kwire.console.decoding.files import SchemaFile
-from kwire.console.decoding.problem import CannotDecode
-from kwire.console.decoding.protobuf import fields_of, message_data, schemaless_data
-from kwire.console.decoding.registry import SchemaRegistry
-from kwire.console.filtering.facts import Data
+from kwire.registry.client.framing import Frame, frame_of
+from kwire.registry.client.registered import RegisteredSchemas
+from kwire.registry.schemas.kinds import SchemaKind
+from kwire.registry.schemas.values.avro import avro_data
+from kwire.registry.schemas.values.data import Data
+from kwire.registry.schemas.values.json_schema import json_data
+from kwire.registry.schemas.values.problem import CannotDecode
+from kwire.registry.schemas.values.protobuf import message_data
 
 DECODER: Final = "decoder"
 """The name of the decoder among what views share."""
 AUTO: Final = "auto"
 FORMS: Final = ("auto", "text", "json", "hex", "base64", "number", "avro", "protobuf")
 """How the visitor may ask for the bytes to be read."""
-MAGIC: Final = 0
-PREFIX_BYTES: Final = 5
-"""A zero and the id of the schema, by which serializers of registries begin."""
+Headers = Sequence[tuple[str, bytes | None]]
+KINDS: Final = {SchemaKind.AVRO: "avro", SchemaKind.PROTOBUF: "protobuf", SchemaKind.JSON: "json"}
+"""The kind of what is decoded by a schema of a registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,22 @@ class Decoded:
 class Decoder:
     """Decodes the keys and values of all topics.  Threads may share it."""
 
-    registry: SchemaRegistry | None = None
+    registry: RegisteredSchemas | None = None
     files: Mapping[tuple[str, str], SchemaFile] = field(default_factory=dict)
     """The schema by topic and part (`key` or `value`)."""
 
     def decoded(
-        self, topic: str, part: str, data: bytes | memoryview | None, form: str = AUTO
+        self,
+        topic: str,
+        part: str,
+        data: bytes | memoryview | None,
+        form: str = AUTO,
+        headers: Headers = (),
     ) -> Decoded:
-        """The bytes in a form.  What cannot be read in that form is hex, with the reason."""
+        """The bytes in a form.  What cannot be read in that form is hex, with the reason.
+
+        `headers` are those of the record: one of them may have the GUID of the schema.
+        """
         if data is None:
             return Decoded("null", "")
         raw = bytes(data)
@@ -65,34 +77,35 @@ class Decoder:
             return Decoded("empty", "")
         try:
             if form == AUTO:
-                return self._by_schema(topic, part, raw) or looked_at(raw)
-            return self._in_form(topic, part, raw, form)
+                return self._by_schema(topic, part, raw, headers) or looked_at(raw)
+            return self._in_form(topic, part, raw, form, headers)
         except CannotDecode as problem:
             looks = looked_at(raw) if form == AUTO else plain_hex(raw)
             return Decoded(
                 looks.kind, looks.text, looks.data, looks.is_structured, looks.note, str(problem)
             )
 
-    def _in_form(self, topic: str, part: str, raw: bytes, form: str) -> Decoded:
+    def _in_form(self, topic: str, part: str, raw: bytes, form: str, headers: Headers) -> Decoded:
         """The bytes in a form other than `auto`.  Raises CannotDecode."""
         if form in SIMPLE:
             return SIMPLE[form](raw)
-        found = self._by_schema(topic, part, raw)
+        found = self._by_schema(topic, part, raw, headers)
         if found is not None and found.kind == form:
             return found
         if form == "protobuf":
             return structured("protobuf", schemaless_data(fields_of(raw)), "without a schema")
         raise CannotDecode(f"there is no schema to read it as {form}")
 
-    def _by_schema(self, topic: str, part: str, raw: bytes) -> Decoded | None:
+    def _by_schema(self, topic: str, part: str, raw: bytes, headers: Headers) -> Decoded | None:
         """The bytes by the schema of a registry or of a file; None if there is none.
 
         Raises CannotDecode if there is one and the bytes do not agree with it.
         """
-        is_framed = raw[0] == MAGIC and len(raw) >= PREFIX_BYTES
+        if self.registry is not None:
+            frame = frame_of(raw, part, headers)
+            if frame is not None:
+                return _by_registry(self.registry, frame)
         file = self.files.get((topic, part))
-        if is_framed and self.registry is not None:
-            return self._by_registry(self.registry, raw)
         if file is None:
             return None
         if file.avro is not None:
@@ -100,16 +113,12 @@ class Decoder:
         assert file.message is not None
         return structured("protobuf", message_data(raw, file.message), f"schema {file.name}")
 
-    def _by_registry(self, registry: SchemaRegistry, raw: bytes) -> Decoded:
-        schema_id = int.from_bytes(raw[1:PREFIX_BYTES])
-        schema = registry.schema(schema_id)
-        note, body = f"schema {schema_id}", raw[PREFIX_BYTES:]
-        if schema.kind == "AVRO":
-            return structured("avro", avro_data(body, schema.avro()), note)
-        if schema.kind == "PROTOBUF":
-            message, body = schema.message(body)
-            return structured("protobuf", message_data(body, message), note)
-        return structured("json", plain.json_data(body), f"JSON {note}")
+
+def _by_registry(registry: RegisteredSchemas, frame: Frame) -> Decoded:
+    schema = registry.of_frame(frame)
+    kind = KINDS[schema.kind]
+    note = f"JSON schema {frame.name}" if kind == "json" else f"schema {frame.name}"
+    return structured(kind, schema.decoded(frame.body), note)
 
 
 def structured(kind: str, data: Data, note: str = "") -> Decoded:
@@ -124,7 +133,7 @@ def plain_text(raw: bytes) -> Decoded:
 
 def plain_json(raw: bytes) -> Decoded:
     """The bytes as JSON, as they are written.  Raises CannotDecode."""
-    return Decoded("json", raw.decode("utf-8", "replace"), plain.json_data(raw), True)
+    return Decoded("json", raw.decode("utf-8", "replace"), json_data(raw), True)
 
 
 def plain_hex(raw: bytes) -> Decoded:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kwire.console.decoding.avro import AvroSchema, avro_schema
-from kwire.console.decoding.problem import CannotDecode
-from kwire.console.decoding.protobuf import descriptors_of, file_descriptor
+from kwire.registry.schemas.kinds import InvalidSchemaError
+from kwire.registry.schemas.protobuf.well_known import runtime_descriptor
+from kwire.registry.schemas.values.avro import ParsedAvro, parsed_avro
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor import Descriptor, FileDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 AVRO_SUFFIX: Final = ".avsc"
 DESCRIPTOR_SUFFIXES: Final = (".desc", ".pb", ".protoset", ".binpb")
@@ -23,7 +24,7 @@ class SchemaFile:
     """The schema in a file: of Avro, or a Protobuf message."""
 
     name: str
-    avro: AvroSchema | None = None
+    avro: ParsedAvro | None = None
     message: Descriptor | None = None
 
 
@@ -40,17 +41,17 @@ def schema_files(given: Iterable[str]) -> dict[tuple[str, str], SchemaFile]:
             raise ValueError(f"{text!r} is not like TOPIC=FILE or TOPIC:key=FILE")
         try:
             found[topic, part or "value"] = schema_file(source)
-        except CannotDecode as problem:
+        except InvalidSchemaError as problem:
             raise ValueError(f"{source}: {problem}") from None
     return found
 
 
 def schema_file(source: str) -> SchemaFile:
-    """The schema of `FILE` or `FILE#MESSAGE`.  Raises CannotDecode, ValueError, OSError."""
+    """The schema of `FILE` or `FILE#MESSAGE`.  Raises InvalidSchemaError, ValueError, OSError."""
     name, _, message = source.partition("#")
     path = Path(name)
     if path.suffix == AVRO_SUFFIX:
-        return SchemaFile(path.name, avro=avro_schema(path.read_text("utf-8")))
+        return SchemaFile(path.name, avro=parsed_avro(path.read_text("utf-8")))
     if path.suffix not in DESCRIPTOR_SUFFIXES:
         raise ValueError(
             f"{name} is neither {AVRO_SUFFIX} nor a descriptor set of protoc "
@@ -67,15 +68,41 @@ def message_of(descriptor_set: bytes, message: str) -> Descriptor:
     try:
         files = FileDescriptorSet.FromString(descriptor_set).file
     except DecodeError as error:
-        raise CannotDecode(f"it is no descriptor set of protoc: {error}") from None
-    described = descriptors_of(file_descriptor(each.SerializeToString()) for each in files)
+        raise InvalidSchemaError(f"it is no descriptor set of protoc: {error}") from None
+    described = _described(files)
     every = {found.full_name: found for file in described for found in _messages(file)}
     wanted = message or next(
         (found.full_name for file in reversed(described) for found in _messages(file)), ""
     )
     if wanted not in every:
-        raise CannotDecode(f"it has no message {wanted!r}: it has {', '.join(sorted(every))}")
+        raise InvalidSchemaError(f"it has no message {wanted!r}: it has {', '.join(sorted(every))}")
     return every[wanted]
+
+
+def _described(files: Iterable[FileDescriptorProto]) -> list[FileDescriptor]:
+    """The files in a pool of their own, with what they import of the runtime of Protobuf.
+
+    A file comes after its imports.  Raises InvalidSchemaError.
+    """
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool, given = DescriptorPool(), {each.name: each for each in files}
+    added: set[str] = set()
+
+    def add(file: FileDescriptorProto) -> None:
+        for name in file.dependency:
+            own = None if name in given or name in added else runtime_descriptor(name)
+            if own is not None:
+                add(own)
+        added.add(file.name)
+        pool.AddSerializedFile(file.SerializeToString())
+
+    try:
+        for each in given.values():
+            add(each)
+        return [pool.FindFileByName(name) for name in given]
+    except (TypeError, KeyError, ValueError) as error:
+        raise InvalidSchemaError(f"the Protobuf schema is invalid: {error}") from None
 
 
 def _messages(file_or_message: object) -> list[Descriptor]:

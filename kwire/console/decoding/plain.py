@@ -6,10 +6,10 @@ import base64
 import json
 import re
 import struct
-from typing import Final, NoReturn
+from typing import Final
 
-from kwire.console.decoding.problem import CannotDecode
-from kwire.console.filtering.facts import Data
+from kwire.registry.schemas.values.data import Data
+from kwire.registry.schemas.values.problem import CannotDecode
 
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
 """Control characters that text has not: all but tabs, line ends and the escapes of terminals."""
@@ -26,24 +26,6 @@ def is_text(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _no_number(text: str) -> NoReturn:
-    raise CannotDecode(f"{text} is not a JSON number")
-
-
-JSON: Final = json.JSONDecoder(parse_constant=_no_number)
-
-
-def json_data(raw: bytes) -> Data:
-    """The data of a JSON text in UTF-8.  Raises CannotDecode."""
-    try:
-        found: Data = JSON.decode(raw.decode())
-    except RecursionError:
-        raise CannotDecode("the JSON is nested too deeply") from None
-    except ValueError as error:
-        raise CannotDecode(f"not JSON: {error}") from None
-    return found
 
 
 def json_line(data: Data) -> str:

@@ -6,10 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
-Data: TypeAlias = "str | int | float | bool | Sequence[Data] | Mapping[str, Data] | None"
-"""Decoded data, as JSON has it."""
+from kwire.registry.schemas.values.data import Data
 
 PLAIN_NUMBER: Final = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?", re.ASCII)
 DIGITS_MAX: Final = 40

@@ -28,13 +28,13 @@ import re2
 from kwire.console.filtering.facts import (
     ABSENT,
     Absent,
-    Data,
     RecordFacts,
     as_number,
     as_text,
     at_path,
 )
 from kwire.console.filtering.tokens import BadExpression, FilterToken, tokens
+from kwire.registry.schemas.values.data import Data
 
 Test = Callable[[RecordFacts], bool]
 Read = Callable[[RecordFacts], "Data | Absent"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kwire.client.fetcher import ConsumedRecord
 from kwire.console.decoding.decoder import Decoded, Decoder
 from kwire.console.decoding.plain import json_lines
-from kwire.console.filtering.facts import ABSENT, Absent, Data
+from kwire.console.filtering.facts import ABSENT, Absent
+from kwire.registry.schemas.values.data import Data
 
 
 class MessageRecord:
@@ -45,7 +46,9 @@ class MessageRecord:
         """The key, decoded."""
         if self._key is None:
             record = self.record
-            self._key = self._decoder.decoded(record.topic, "key", record.key, self._key_form)
+            self._key = self._decoder.decoded(
+                record.topic, "key", record.key, self._key_form, record.headers
+            )
         return self._key
 
     @property
@@ -54,7 +57,7 @@ class MessageRecord:
         if self._value is None:
             record = self.record
             self._value = self._decoder.decoded(
-                record.topic, "value", record.value, self._value_form
+                record.topic, "value", record.value, self._value_form, record.headers
             )
         return self._value
 

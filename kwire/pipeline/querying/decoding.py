@@ -14,9 +14,12 @@ from kwire.pipeline.querying.query_settings import (
     BINARY,
     CONFLUENT_AVRO,
     JSON,
+    REGISTRY,
     TEXT,
     Form,
+    SchemaRegistry,
 )
+from kwire.pipeline.querying.registered import registered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -46,16 +49,25 @@ class Decoding:
     why: Callable[[Column], Column] | None
 
 
-def decoding(spark: SparkSession, column: Column, form: Form) -> Decoding:
-    """The decoding of a binary column by its form.  A JSON form must have a schema."""
+def decoding(spark: SparkSession, part: str, form: Form, registry: SchemaRegistry) -> Decoding:
+    """The decoding of the binary column `key` or `value` by its form.
+
+    A JSON form must have a schema, and the form of a registry the id of one.
+    """
+    from pyspark.sql import functions as f
+
+    column = f.col(part)
     if form.kind == BINARY:
         return Decoding(column, False, None)
     if form.kind == TEXT:
         return Decoding(_text(column), False, None)
     if form.kind in AVRO_FORMATS:
         return _avro(column, form)
+    assert form.schema is not None, "inferred before, or looked up"
+    if form.kind == REGISTRY:
+        found = registered(spark, column, part, int(form.schema), registry)
+        return Decoding(found.whole, True, found.why)
     assert form.kind == JSON
-    assert form.schema is not None, "inferred before"
     return _json(column, struct_of(spark, form.schema))
 
 

@@ -18,7 +18,8 @@ AVRO = "avro"
 CONFLUENT_AVRO = "confluent-avro"
 TEXT = "text"
 BINARY = "binary"
-FORMATS = (JSON, AVRO, CONFLUENT_AVRO, TEXT, BINARY)
+REGISTRY = "registry"
+FORMATS = (JSON, AVRO, CONFLUENT_AVRO, REGISTRY, TEXT, BINARY)
 AVRO_FORMATS = frozenset({AVRO, CONFLUENT_AVRO})
 
 MODES = ("append", "update", "complete")
@@ -35,9 +36,12 @@ class Form:
     """The format of a key or value.
 
     kind     json; avro; confluent-avro (Avro after a zero byte and a schema id of four bytes, as
-             Confluent's serializers write it); text; binary.
+             Confluent's serializers write it); registry (Avro, Protobuf or JSON by the schemas of
+             the query's registry); text; binary.
     schema   For JSON: Spark's DDL ("id INT, at TIMESTAMP") or Spark's JSON of a schema; None: infer
-             it from a sample of the topic.  For Avro: the writer's Avro schema.
+             it from a sample of the topic.  For Avro: the writer's Avro schema.  For the format
+             registry: the id of the schema whose fields become the columns; None: that of the
+             latest version of the subject TOPIC-value or TOPIC-key when the query first runs.
     """
 
     kind: str = JSON
@@ -53,8 +57,22 @@ class Form:
                 "Avro bytes do not say their schema, it cannot be inferred: give the Avro schema"
                 " they were written with"
             )
+        if self.kind == REGISTRY and self.schema is not None and not self.schema.isdecimal():
+            raise PipelineError("with the format registry, a schema is given by its id")
         if self.kind in {TEXT, BINARY} and self.schema is not None:
             raise PipelineError(f"{self.kind} has no schema: leave it out, or name another format")
+
+
+@dataclass(frozen=True)
+class SchemaRegistry:
+    """A schema registry, as Spark's workers reach it.
+
+    urls         Its addresses, separated by commas; None: those of the properties.
+    properties   Client properties: basic.auth.user.info and schema.registry.ssl.*
+    """
+
+    urls: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,7 @@ class Query:
     sql                  One SELECT; each name in it that is not a view of the session is a topic.
     sink                 Where the rows of the result go.
     kafka                The cluster of all topics, including those of the sink and dead letters.
+    registry             The registry of the topics whose format is `registry`.
     views                How each topic becomes a view; `view` applies to all other topics.
     starting             Where the streams begin without a checkpoint: `earliest`, `latest`, an
                          offset for each partition, or a time in milliseconds since 1970.
@@ -150,6 +169,7 @@ class Query:
     skip_bad: bool = False
     records_per_batch: int | None = None
     sample_records: int = SAMPLE_RECORDS
+    registry: SchemaRegistry = field(default_factory=SchemaRegistry)
 
     def __post_init__(self) -> None:
         """Raise PipelineError if the settings contradict each other; removes a semicolon at the

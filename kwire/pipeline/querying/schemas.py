@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
@@ -82,9 +82,13 @@ class KeptSchemas:
 
     def of(self, kafka: Kafka, topic: str, part: str, records: int) -> str:
         """The kept schema, or one that is inferred from a sample."""
+        return self.kept_or(topic, part, lambda: infer(self._spark, kafka, topic, part, records))
+
+    def kept_or(self, topic: str, part: str, found: Callable[[], str]) -> str:
+        """The kept schema, or what `found` returns, which is kept then."""
         name = f"{topic} {part}"
         if name not in self._schemas:
-            self._schemas[name] = infer(self._spark, kafka, topic, part, records)
+            self._schemas[name] = found()
         return self._schemas[name]
 
     def save(self) -> None:

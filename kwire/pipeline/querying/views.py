@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.querying.decoding import CORRUPT, Decoding, decoding
-from kwire.pipeline.querying.query_settings import JSON, Form, Query, View
+from kwire.pipeline.querying.query_settings import JSON, REGISTRY, Form, Query, View
+from kwire.pipeline.querying.registered import PROBLEM, latest_id
 from kwire.pipeline.querying.schemas import KeptSchemas
 from kwire.pipeline.source import Topics, read, read_stream
 
@@ -52,10 +53,14 @@ class Views:
 
     def _with_schema(self, topic: str, part: str, form: Form) -> Form:
         """Return the form with a schema: a JSON form without one gets the stored or inferred
-        schema."""
-        if form.kind != JSON or form.schema is not None:
+        schema, and the form of a registry the stored or latest id."""
+        if form.kind not in (JSON, REGISTRY) or form.schema is not None:
             return form
         options = self.options
+        if form.kind == REGISTRY:
+            subject = f"{topic}-{part}"
+            found = self.kept.kept_or(topic, part, lambda: latest_id(options.registry, subject))
+            return replace(form, schema=found)
         return replace(
             form, schema=self.kept.of(options.kafka, topic, part, options.sample_records)
         )
@@ -118,8 +123,9 @@ class Views:
         """The records with their decoded value and key, and the reason if they do not parse."""
         from pyspark.sql import functions as f
 
-        value = decoding(self.spark, f.col("value"), view.value)
-        key = decoding(self.spark, f.col("key"), view.key)
+        registry = self.options.registry
+        value = decoding(self.spark, "value", view.value, registry)
+        key = decoding(self.spark, "key", view.key, registry)
         whys = []
         for part, name in ((value, OF_VALUE), (key, OF_KEY)):
             records = records.select("*", _once(part).alias(name))
@@ -148,7 +154,7 @@ class Views:
             advice = f.lit("name a topic for dead letters, or skip such records")
             message = f.concat(place, f.lit(" is "), f.col(WHY), f.lit(": "), advice)
             good = f.when(good, f.lit(True)).otherwise(f.raise_error(message).cast("boolean"))
-        taken = {name.lower() for name in OF_THE_RECORD} | {CORRUPT}
+        taken = {name.lower() for name in OF_THE_RECORD} | {CORRUPT, PROBLEM}
         fields = judged.select(f"{OF_VALUE}.*").columns
         rows = judged.where(good)
         return rows.select(

@@ -61,6 +61,7 @@ GIVEN = {
     "broker_ids": "1",
     "duration_s": "1s",
     "offset_range": "t:0=0-1",
+    "reference": "t=t:1",
 }
 """What is given for a parameter that has to be there, by the function that reads it."""
 
@@ -134,6 +135,7 @@ def folder(tmp_path: Path, asked: BrokerProcess, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("KWIRE_BOOTSTRAP_SERVERS", asked.bootstrap)
     # Nobody serves there.
     monkeypatch.setenv("KWIRE_CONTROL", "http://127.0.0.1:1")
+    monkeypatch.setenv("KWIRE_SCHEMA_REGISTRY", "http://127.0.0.1:1")
     before = signal.getsignal(signal.SIGTERM)  # `consume` has a way of its own
     with open(os.devnull) as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)

@@ -23,13 +23,12 @@ from tests.commands.forked import run_kwire
 PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 
 VERBS = frozenset({
-    "add", "advance", "adopt", "alter", "apply", "archive", "audit", "broker", "clear", "client",
-    "compare", "console", "consume", "create", "delete", "delete-offsets", "describe", "die",
-    "doctor", "dump", "elect", "end", "expire", "export", "fork", "forks", "happened", "list",
-    "load", "mirror", "move-coordinator", "move-leader", "password", "ping", "produce", "query",
-    "reassign", "registry", "remove", "renew", "replay", "reset", "restore", "run", "serve", "set",
-    "status",
-    "subscriptions", "take", "top", "up", "verify",
+    "add", "adopt", "advance", "alter", "apply", "archive", "audit", "broker", "check", "clear",
+    "client", "compare", "console", "consume", "create", "delete", "delete-offsets", "describe",
+    "die", "doctor", "dump", "elect", "end", "expire", "export", "fork", "forks", "happened",
+    "list", "load", "mirror", "move-coordinator", "move-leader", "password", "ping", "produce",
+    "query", "reassign", "register", "registry", "remove", "renew", "replay", "reset", "restore",
+    "run", "serve", "set", "status", "subscriptions", "take", "top", "up", "verify",
 })  # fmt: skip
 """What commands may be called.  A new word must be none for what another one says already: nothing
 is shown, got or printed, for there are list and describe."""
@@ -45,6 +44,7 @@ ASKING = frozenset(
         "kwire groups delete",
         "kwire groups delete-offsets",
         "kwire groups reset",
+        "kwire schemas delete",
         "kwire topics delete",
     }
 )
@@ -257,7 +257,7 @@ def test_former_name_of_an_option_sets_the_same_parameter(
     assert context.params[parameter] == value
 
 
-@pytest.mark.parametrize("words", [("telemetry", "show"), ("clock", "show")])
+@pytest.mark.parametrize("words", [("telemetry", "show"), ("clock", "show"), ("schemas", "show")])
 def test_former_name_of_a_command_runs_the_command(words: tuple[str, str]) -> None:
     assert run(*words, "--help").output.startswith(f"Usage: kwire {' '.join(words)}")
     group = TREE[f"kwire {words[0]}"]

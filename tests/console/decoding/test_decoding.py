@@ -20,9 +20,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from kwire.client.fetcher import ConsumedRecord
 from kwire.console.decoding.decoder import FORMS, Decoded, Decoder
 from kwire.console.decoding.files import schema_files
-from kwire.console.decoding.registry import FAILURE_KEPT_S, SchemaRegistry
 from kwire.console.filtering.parsing import parsed
 from kwire.console.messages.record import MessageRecord, whole_text
+from kwire.registry.client.framing import guid_header
+from kwire.registry.client.registered import FAILURE_KEPT_S, RegisteredSchemas
+from kwire.registry.client.rest import RegistryClient
 
 PLAIN = Decoder()
 
@@ -151,6 +153,9 @@ def serialized(file: FileDescriptorProto) -> str:
     return base64.b64encode(file.SerializeToString()).decode()
 
 
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
 class RegistryOfTests(ThreadingHTTPServer):
     """A registry with schemas of all kinds, which counts what it is asked for."""
 
@@ -175,6 +180,7 @@ class RegistryOfTests(ThreadingHTTPServer):
             "/subjects/text/versions/1": {
                 "schema": 'syntax = "proto3"; package shop; message Address { string city = 1; }'
             },
+            f"/schemas/guids/{GUID}": {"schema": json.dumps(AVRO)},
             "/schemas/ids/5": ["no object"],
             "/schemas/ids/6": {"schemaType": "AVRO", "schema": '{"type": "nothing"}'},
         }
@@ -212,12 +218,16 @@ def registry() -> Iterator[RegistryOfTests]:
         thread.join()
 
 
+def decoder_of(url: str) -> Decoder:
+    return Decoder(RegisteredSchemas(RegistryClient(url)))
+
+
 def framed(schema_id: int, body: bytes) -> bytes:
     return b"\x00" + schema_id.to_bytes(4) + body
 
 
 def test_avro_of_a_registry_is_shown_by_its_schema(registry: RegistryOfTests) -> None:
-    decoder = Decoder(SchemaRegistry(registry.url))
+    decoder = decoder_of(registry.url)
     found = read(framed(1, avro_bytes()), decoder=decoder)
     assert (found.kind, found.data, found.note) == ("avro", SHOWN_ORDER, "schema 1")
     assert registry.logins == {f"Basic {base64.b64encode(b'user:p@ss').decode()}"}
@@ -226,8 +236,16 @@ def test_avro_of_a_registry_is_shown_by_its_schema(registry: RegistryOfTests) ->
     assert len(registry.asked) == before, "a schema is asked for once"
 
 
+def test_schema_that_a_header_names_by_its_guid_is_used(registry: RegistryOfTests) -> None:
+    own = ConsumedRecord(
+        "orders", 0, 0, 0, "CreateTime", None, avro_bytes(), [guid_header(GUID, "value")]
+    )
+    record = MessageRecord(own, decoder_of(registry.url), "auto", "auto")
+    assert (record.value.data, record.value.note) == (SHOWN_ORDER, f"schema {GUID}")
+
+
 def test_json_schema_and_protobuf_of_a_registry_are_shown(registry: RegistryOfTests) -> None:
-    decoder = Decoder(SchemaRegistry(registry.url))
+    decoder = decoder_of(registry.url)
     assert read(framed(2, b'{"a": 1}'), decoder=decoder).data == {"a": 1}
     person = read(framed(3, b"\x00" + PERSON), decoder=decoder)
     assert (person.kind, person.trouble) == ("protobuf", "")
@@ -237,7 +255,7 @@ def test_json_schema_and_protobuf_of_a_registry_are_shown(registry: RegistryOfTe
 
 
 def test_protobuf_of_a_registry_that_gives_only_text_is_shown(registry: RegistryOfTests) -> None:
-    decoder = Decoder(SchemaRegistry(registry.url))
+    decoder = decoder_of(registry.url)
     found = read(framed(7, b"\x00\x0a\x06\x0a\x04Rome"), decoder=decoder)
     assert (found.kind, found.trouble, found.data) == ("protobuf", "", {"at": {"city": "Rome"}})
 
@@ -259,14 +277,14 @@ def test_protobuf_of_a_registry_that_gives_only_text_is_shown(registry: Registry
 def test_bytes_that_do_not_agree_with_their_schema_say_why(
     registry: RegistryOfTests, data: bytes, trouble: str
 ) -> None:
-    found = read(data, decoder=Decoder(SchemaRegistry(registry.url)))
+    found = read(data, decoder=decoder_of(registry.url))
     assert found.kind == "hex"
     assert trouble in found.trouble
 
 
 def test_registry_that_fails_is_asked_again_after_a_while(registry: RegistryOfTests) -> None:
     now = [0.0]
-    decoder = Decoder(SchemaRegistry(registry.url, clock=lambda: now[0]))
+    decoder = Decoder(RegisteredSchemas(RegistryClient(registry.url), clock=lambda: now[0]))
     for now[0], count in ((0.0, 1), (FAILURE_KEPT_S, 0), (FAILURE_KEPT_S + 1, 1)):
         before = len(registry.asked)
         assert "404" in read(framed(4, b""), decoder=decoder).trouble
@@ -274,14 +292,14 @@ def test_registry_that_fails_is_asked_again_after_a_while(registry: RegistryOfTe
 
 
 def test_registry_that_is_away_is_a_trouble_of_the_value() -> None:
-    found = read(framed(1, b"x"), decoder=Decoder(SchemaRegistry("http://127.0.0.1:1")))
+    found = read(framed(1, b"x"), decoder=decoder_of("http://127.0.0.1:1"))
     assert "does not answer" in found.trouble
 
 
 @pytest.mark.parametrize("url", ["localhost:8081", "ftp://a", "http://", ""])
 def test_registry_has_the_url_of_http(url: str) -> None:
     with pytest.raises(ValueError, match="like http"):
-        SchemaRegistry(url)
+        RegistryClient(url)
 
 
 def test_schemas_of_files_decode_their_topics(tmp_path: Path) -> None:
@@ -325,7 +343,7 @@ def test_protobuf_without_a_schema_has_the_numbers_of_its_fields() -> None:
 
 
 def test_random_bytes_never_fail(rng: random.Random, registry: RegistryOfTests) -> None:
-    decoder = Decoder(SchemaRegistry(registry.url))
+    decoder = decoder_of(registry.url)
     for _ in range(2000):
         data = rng.randbytes(rng.randrange(40))
         if rng.random() < 0.5:
