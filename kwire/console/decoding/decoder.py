@@ -9,7 +9,7 @@ from typing import Final
 from kwire.console.decoding import plain
 from kwire.console.decoding.fields import fields_of, schemaless_data
 from kwire.console.decoding.files import SchemaFile
-from kwire.registry.client.framing import Frame, frame_of
+from kwire.registry.client.framing import SchemaFrame, frame_of
 from kwire.registry.client.registered import RegisteredSchemas
 from kwire.registry.schemas.kinds import SchemaKind
 from kwire.registry.schemas.values.avro import avro_data
@@ -114,7 +114,7 @@ class Decoder:
         return structured("protobuf", message_data(raw, file.message), f"schema {file.name}")
 
 
-def _by_registry(registry: RegisteredSchemas, frame: Frame) -> Decoded:
+def _by_registry(registry: RegisteredSchemas, frame: SchemaFrame) -> Decoded:
     schema = registry.of_frame(frame)
     kind = KINDS[schema.kind]
     note = f"JSON schema {frame.name}" if kind == "json" else f"schema {frame.name}"

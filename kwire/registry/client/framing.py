@@ -23,7 +23,7 @@ HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SchemaFrame:
     """The bytes of a key or value, and the id or the GUID of their schema."""
 
     body: bytes
@@ -49,7 +49,7 @@ def is_framed(raw: bytes) -> bool:
 
 def frame_of(
     raw: bytes, part: str = "value", headers: Sequence[tuple[str, bytes | None]] = ()
-) -> Frame | None:
+) -> SchemaFrame | None:
     """The frame of a `key` or `value`, or None if it has none.
 
     A header wins: bytes without a prefix may begin with any byte.
@@ -59,10 +59,10 @@ def frame_of(
             if value[0] != MAGIC_OF_GUID:
                 continue
             guid = uuid.UUID(bytes=bytes(value[1 : 1 + GUID_BYTES]))
-            return Frame(bytes(value[1 + GUID_BYTES :]) + raw, guid=str(guid))
+            return SchemaFrame(bytes(value[1 + GUID_BYTES :]) + raw, guid=str(guid))
     if not is_framed(raw):
         return None
-    return Frame(raw[PREFIX_BYTES:], int.from_bytes(raw[1:PREFIX_BYTES]))
+    return SchemaFrame(raw[PREFIX_BYTES:], int.from_bytes(raw[1:PREFIX_BYTES]))
 
 
 def guid_header(guid: str, part: str = "value", indexes: bytes = b"") -> tuple[str, bytes]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kwire.registry.client.errors import RegistryFailure, RegistryRefused
-from kwire.registry.client.framing import Frame
+from kwire.registry.client.framing import SchemaFrame
 from kwire.registry.client.rest import RegistryClient
 from kwire.registry.schemas.values.problem import CannotDecode
 from kwire.registry.schemas.values.record_schema import RecordSchema
@@ -44,7 +44,7 @@ class RegisteredSchemas:
         self._lock = threading.Lock()
         self._schemas: OrderedDict[int | str, RecordSchema | _Failure] = OrderedDict()
 
-    def of_frame(self, frame: Frame) -> RecordSchema:
+    def of_frame(self, frame: SchemaFrame) -> RecordSchema:
         """The schema that a record names.
 
         Raises CannotDecode if the registry has no such schema, and RegistryAway for any other

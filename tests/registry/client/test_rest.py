@@ -12,7 +12,7 @@ from kwire.client.errors import Misuse
 from kwire.registry.client.configured import client_of
 from kwire.registry.client.described import Compatibility, SchemaText
 from kwire.registry.client.errors import RegistryRefused, RegistryUnreachable
-from kwire.registry.client.framing import Frame
+from kwire.registry.client.framing import SchemaFrame
 from kwire.registry.client.registered import FAILURE_KEPT_S, RegisteredSchemas, RegistryAway
 from kwire.registry.client.rest import RegistryClient
 from kwire.registry.schemas.kinds import Reference, SchemaKind
@@ -197,25 +197,25 @@ def test_schemas_of_records_are_asked_for_once_by_all_threads(double: RegistryDo
     double.requests.clear()
     schemas = RegisteredSchemas(client)
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: schemas.of_frame(Frame(b"", 1)), range(50)))
+        found = list(threads.map(lambda _: schemas.of_frame(SchemaFrame(b"", 1)), range(50)))
     assert len({id(each) for each in found}) == 1
     assert double.requests == [("GET", "/schemas/ids/1")]
-    assert schemas.of_frame(Frame(b"", guid=guid_of(1))).text == ORDER.text
+    assert schemas.of_frame(SchemaFrame(b"", guid=guid_of(1))).text == ORDER.text
 
 
 def test_missing_schema_is_final_and_an_outage_is_not(double: RegistryDouble) -> None:
     now = [0.0]
     schemas = RegisteredSchemas(RegistryClient(double.url), clock=lambda: now[0])
     with pytest.raises(CannotDecode, match="40403") as told:
-        schemas.of_frame(Frame(b"", 1))
+        schemas.of_frame(SchemaFrame(b"", 1))
     assert not isinstance(told.value, RegistryAway)
     double.answers["/schemas/ids/2"] = lambda: (500, {"error_code": 50001, "message": "no store"})
     for _ in range(2):
         with pytest.raises(RegistryAway, match=r"schema 2: .*no store"):
-            schemas.of_frame(Frame(b"", 2))
+            schemas.of_frame(SchemaFrame(b"", 2))
     assert double.requests.count(("GET", "/schemas/ids/2")) == 1
     del double.answers["/schemas/ids/2"]
     double.register("a", ORDER.as_json())
     double.register("b", TEXT.as_json())
     now[0] = FAILURE_KEPT_S + 1
-    assert schemas.of_frame(Frame(b"", 2)).text == TEXT.text
+    assert schemas.of_frame(SchemaFrame(b"", 2)).text == TEXT.text
