@@ -35,8 +35,12 @@ from tests.shaking import Shaking
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 pytest_plugins = ["kwire.conformance.pytest_apache"]
+
+SEEDS = ("seed", "order")
+"""Options that may be `random`."""
 
 # Two cores are shared with brokers and Java: how long an example or its drawing takes says nothing.
 UNTIMED = hypothesis.settings(
@@ -65,17 +69,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seeds once; workers of xdist are given the controller's options, so these too.
+    """Draw the seeds once; workers of xdist take the controller's, for they parse the same options.
 
     A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in ("seed", "order"):
-        if getattr(config.option, name) == "random":
+    given = getattr(config, "workerinput", {})
+    for name in SEEDS:
+        if name in given:
+            setattr(config.option, name, given[name])
+        elif getattr(config.option, name) == "random":
             setattr(config.option, name, str(int.from_bytes(os.urandom(4))))
     if config.option.order is None:
         config.option.order = config.option.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell a worker of xdist the seeds that were drawn."""
+    node.workerinput |= {name: getattr(node.config.option, name) for name in SEEDS}
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

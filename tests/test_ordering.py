@@ -8,8 +8,14 @@ from typing import NamedTuple, cast
 
 import pytest
 from xdist.remote import Producer
+from xdist.workermanage import WorkerController
 
-from tests.conftest import order_files, pytest_xdist_make_scheduler
+from tests.conftest import (
+    order_files,
+    pytest_configure,
+    pytest_configure_node,
+    pytest_xdist_make_scheduler,
+)
 from tests.ordering import SESSIONS, drawn, piece_of
 
 FILES = {f"tests/test_{number}.py": number % 4 == 0 for number in range(60)}
@@ -20,6 +26,19 @@ def test_seed_gives_one_order_whatever_order_the_files_came_in() -> None:
     assert drawn(FILES, "1") == drawn(backwards, "1")
     assert drawn(FILES, "1") != drawn(FILES, "2")
     assert sorted(drawn(FILES, "1")) == sorted(FILES)
+
+
+def test_workers_take_the_random_seeds_of_the_controller() -> None:
+    """They would collect the tests in different orders, and draw at random what no line names."""
+    controller = SimpleNamespace(option=SimpleNamespace(seed="random", order="random"))
+    pytest_configure(cast(pytest.Config, controller))
+    node = SimpleNamespace(config=controller, workerinput={})
+    pytest_configure_node(cast(WorkerController, node))
+    given = SimpleNamespace(seed="random", order="random")
+    worker = SimpleNamespace(option=given, workerinput=node.workerinput)
+    pytest_configure(cast(pytest.Config, worker))
+    assert worker.option == controller.option
+    assert "random" not in vars(worker.option).values()
 
 
 def test_last_third_has_short_files_only_and_the_rest_is_mixed() -> None:

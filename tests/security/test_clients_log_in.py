@@ -23,6 +23,9 @@ from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.sasl_client import PLAIN_LINE
 
+# kafka-python leaves them to the garbage collector
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning")
+
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 WAIT_S = 240
 JavaClass = Callable[..., CompletedProcess[str]]

@@ -28,7 +28,11 @@ from tests.security.secured import (
     write_properties,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # kafka-python leaves them to the garbage collector
+    pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning"),
+]
 
 
 @pytest.fixture(scope="module")

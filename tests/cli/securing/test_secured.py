@@ -27,6 +27,9 @@ from kwire.security.tls.making import DevelopmentAuthority, certificates_in, pro
 from kwire.settings.properties import read_properties
 from tests.commands.forked import run_kwire
 
+# kafka-python leaves them to the garbage collector
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning")
+
 WAIT_S = 60
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 Settings = dict[str, str | int | float | bool]
