@@ -148,7 +148,7 @@ def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
     is_long = {
-        name: any(item.get_closest_marker(mark) for item in held for mark in HEAVY)
+        name: any(mark.name in HEAVY for item in held for mark in item.iter_markers())
         for name, held in files.items()
     }
     items[:] = [item for name in drawn(is_long, config.option.order) for item in files[name]]

@@ -30,11 +30,13 @@ def test_seed_gives_one_order_whatever_order_the_files_came_in() -> None:
 
 def test_workers_take_the_random_seeds_of_the_controller() -> None:
     """They would collect the tests in different orders, and draw at random what no line names."""
-    controller = SimpleNamespace(option=SimpleNamespace(seed="random", order="random"))
+    options = {"markexpr": "", "hypothesis_profile": None}
+    drawn_here = SimpleNamespace(seed="random", order="random", **options)
+    controller = SimpleNamespace(option=drawn_here)
     pytest_configure(cast(pytest.Config, controller))
     node = SimpleNamespace(config=controller, workerinput={})
     pytest_configure_node(cast(WorkerController, node))
-    given = SimpleNamespace(seed="random", order="random")
+    given = SimpleNamespace(seed="random", order="random", **options)
     worker = SimpleNamespace(option=given, workerinput=node.workerinput)
     pytest_configure(cast(pytest.Config, worker))
     assert worker.option == controller.option
@@ -84,8 +86,8 @@ class Item(NamedTuple):
 
     nodeid: str
 
-    def get_closest_marker(self, name: str) -> str | None:
-        return name if name == "slow" and "_4" in self.nodeid else None
+    def iter_markers(self) -> list[pytest.Mark]:
+        return [pytest.mark.slow.mark] if "_4" in self.nodeid else []
 
 
 def ordered(argument: str, seed: str) -> list[str]:

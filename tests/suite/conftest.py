@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -18,14 +17,10 @@ from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import Kafka
 from tests.suite.clients import BY_NAME, TIMEOUT_S, Client
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.long)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.slow)
+    item.add_marker(pytest.mark.long)
 
 
 class Subject(ABC):

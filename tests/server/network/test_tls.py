@@ -81,7 +81,11 @@ async def connect_tls(broker: Broker, context: ssl.SSLContext) -> trio.SSLStream
     stream = trio.SSLStream(
         await connect(broker), context, server_hostname="localhost", https_compatible=True
     )
-    await stream.do_handshake()
+    try:
+        await stream.do_handshake()
+    except trio.BrokenResourceError:  # trio sends no alert: the broker would wait for 30 s
+        stream.transport_stream.socket.close()
+        raise
     return stream
 
 
