@@ -299,7 +299,8 @@ class Segment:
         """
         if position == 0:
             self.first_timestamp = max_timestamp
-        if max_timestamp > self.max_timestamp:
+        largest = self._max_timestamp
+        if max_timestamp > (self.max_timestamp if largest is None else largest):
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if self.bytes_since_index > self.index_interval_bytes:

@@ -12,7 +12,8 @@ older brokers write, can be read.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from kwire.codecs.messages.coordinator.transaction_log import (
     PartitionsSchema,
@@ -39,6 +40,7 @@ _TAIL = struct.Struct(">qqBBBqBBh")
 client's transaction version."""
 _SHORT = 127
 """Lengths below this have a one-byte compact encoding (length + 1)."""
+_BYTES = tuple(bytes((number,)) for number in range(256))
 _KEY_HEAD = struct.Struct(">hh")  # record type, bytes of the transactional id
 _NAME_BYTES_MAX = 2**15 - 1
 KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
@@ -49,8 +51,7 @@ class UnreadableTransactionRecord(ValueError):
     """A record of a known type that is damaged or in an unknown version."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionRecord:
+class TransactionRecord(NamedTuple):
     """The new state of a transactional id; transaction None deletes it."""
 
     transactional_id: str
@@ -61,7 +62,8 @@ class TransactionRecord:
 
         Most values have only plain fields and take a faster way.
         """
-        key = _key(self.transactional_id)
+        name = self.transactional_id
+        key = _known_key(name) if len(name) < _SHORT else _key(name)
         if self.transaction is None:
             return key, None
         value = _plain_value(self.transaction)
@@ -76,6 +78,11 @@ def _key(transactional_id: str) -> bytes:
     if len(name) > _NAME_BYTES_MAX:
         return KEY_PREFIX + TransactionLogKey(transactional_id).encode(0)
     return _KEY_HEAD.pack(TRANSACTION_LOG, len(name)) + name
+
+
+_known_key = lru_cache(maxsize=8192)(_key)
+"""The keys of as many ids as a busy broker has active: each transaction needs its key three times.
+Long ids are not kept, for the memory."""
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
@@ -141,17 +148,28 @@ def _few_partitions(partitions: Partitions) -> bytes | None:
     """Return the encoded partitions if each length fits into one byte, else None."""
     if len(partitions) >= _SHORT:
         return None
-    out = bytearray((len(partitions) + 1,))
+    out = _BYTES[len(partitions) + 1]
     for topic, indexes in partitions.items():
-        name, count = topic.encode(), len(indexes)
-        if len(name) >= _SHORT or count >= _SHORT:
+        written = _few_indexes(topic, indexes)
+        if written is None:
             return None
-        out.append(len(name) + 1)
-        out += name
-        out.append(count + 1)
-        out += struct.pack(f">{count}i", *sorted(indexes))
-        out.append(0)  # no tagged fields
-    return bytes(out)
+        out += written
+    return out
+
+
+@lru_cache(maxsize=512)
+def _few_indexes(topic: str, indexes: frozenset[int]) -> bytes | None:
+    """Return the encoded partitions of one topic if each length fits into one byte, else None.
+
+    They are cached: a producer often writes to the same partitions in each transaction, and each
+    transaction has two records with them.
+    """
+    name, count = topic.encode(), len(indexes)
+    if len(name) >= _SHORT or count >= _SHORT:
+        return None
+    numbers = struct.pack(f">{count}i", *sorted(indexes))
+    # The topic's name, its partitions, no tagged fields.
+    return b"%c%b%c%b\0" % (len(name) + 1, name, count + 1, numbers)
 
 
 def _to_value(transaction: Transaction) -> TransactionLogValue:

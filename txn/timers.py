@@ -1,7 +1,7 @@
 """The timers of the transaction machine.
 
 A timer is identified by its `key`: setting a timer replaces the one with the same key.  Once per
-interval, each timer looks through all transactional ids, and then handles the result in slices.
+interval, each timer looks through all transactional ids in slices, between which others run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ TimerKey = tuple[str, ...]
 class AbortTimer:
     """Abort transactions that are open longer than their timeout."""
 
-    timed_out: tuple[str, ...] | None = None
-    """Transactional ids found and not handled yet; None: look through all of them."""
+    unchecked: tuple[str, ...] | None = None
+    """Transactional ids that are still to be looked at; None: all of them."""
 
     key = ("abort",)
 
@@ -25,7 +25,8 @@ class AbortTimer:
 class ExpiryTimer:
     """Delete transactional ids that were unused for `transactional.id.expiration.ms`."""
 
-    expired: tuple[str, ...] | None = None
+    unchecked: tuple[str, ...] | None = None
+    """Transactional ids that are still to be looked at; None: all of them."""
 
     key = ("expiry",)
 

@@ -159,6 +159,7 @@ async def _alone(
         store.close()
         if stay is not None:
             stay.close()
+        broker.coordinators.write_deferred()
         logs.close(broker.hosted.high_watermark_of)
 
 

@@ -104,7 +104,10 @@ class ProducerEntry:
 
     def add(self, epoch: int, batch: WrittenBatch) -> None:
         """Note a batch that was written; the oldest is forgotten beyond `BATCHES_KEPT`."""
-        self.set_epoch(epoch)
+        if epoch == self.epoch:
+            self.packed = None
+        else:
+            self.set_epoch(epoch)
         batches = self.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]

@@ -109,8 +109,9 @@ class ProducerState:
         None if the producer's transaction has batches here already: it needs no verification.
         `supports_epoch_bump` says that the client uses transaction version 2.
         """
-        if self.has_ongoing_txn(producer_id, epoch):
-            return None
+        entry = self.entries.get(producer_id)
+        if entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch:
+            return None  # as `has_ongoing_txn`
         verification = self.verifications.get(producer_id)
         if verification is None:
             verification = self.verifications[producer_id] = Verification(

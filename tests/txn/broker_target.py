@@ -79,6 +79,9 @@ class BrokerTarget:
 
     def logged(self, transactional_id: str) -> list[TransactionRecord]:
         """The records of an id, in the order of the log."""
+        # A record of another id takes along the one that kwire may have deferred.
+        answer = self.connection.call(InitProducerIdRequest("ready", transaction_timeout_ms=1_000))
+        assert answer.error_code == ErrorCode.NONE
         records = (decode(key, value) for key, value in self._log())
         return [each for each in records if each and each.transactional_id == transactional_id]
 

@@ -7,8 +7,8 @@ import tracemalloc
 from kwire.codecs.errors import ErrorCode
 from kwire.txn.end_txn import EndTransaction
 from kwire.txn.init_producer_id import ProducerInitialization
-from kwire.txn.machine import EXPIRED_AT_ONCE
-from kwire.txn.timers import AbortTimer, ExpiryTimer
+from kwire.txn.machine import CHECKED_AT_ONCE
+from kwire.txn.timers import AbortTimer, ExpiryTimer, Timer
 from tests.txn.simulation import Parked, TransactionSimulation
 
 IDS = 5_000
@@ -65,15 +65,41 @@ def test_adding_ten_thousand_partitions_again_writes_no_record() -> None:
 def test_expired_ids_are_deleted_in_slices() -> None:
     """Others have their turn between the slices of a timer."""
     simulation = TransactionSimulation()
-    started(simulation, EXPIRED_AT_ONCE + 100)
+    started(simulation, CHECKED_AT_ONCE + 100)
     later_ms = simulation.now_ms + simulation.limits.transactional_id_expiration_ms
-    first = simulation.machine.timer_fired(ExpiryTimer(), later_ms)
-    assert len(first.records) == EXPIRED_AT_ONCE
-    ((_, timer, delay_ms),) = first.timers
-    assert timer is not None
-    assert delay_ms == 0
-    simulation.carry_out(first)
-    assert len(simulation.machine.timer_fired(timer, later_ms).records) == 100
+    timer: Timer | None = ExpiryTimer()
+    deleted = []
+    while timer is not None:
+        effects = simulation.machine.timer_fired(timer, later_ms)
+        simulation.carry_out(effects)
+        deleted.append(len(effects.records))
+        ((_, timer, delay_ms),) = effects.timers
+        if delay_ms:
+            break
+    assert deleted == [0, CHECKED_AT_ONCE, 100, 0]
+    assert delay_ms == simulation.limits.remove_expired_interval_ms
+
+
+def test_only_some_ids_are_looked_at_before_others_run() -> None:
+    simulation = TransactionSimulation()
+    started(simulation, CHECKED_AT_ONCE + 100)
+    name, last = list(simulation.machine.transactions.items())[-1]
+    who = (name, last.producer_id, last.producer_epoch)
+    ticket = Parked(lambda error: error)
+    simulation.carry_out(
+        simulation.machine.add_partitions(*who, {}, 2, ticket, simulation.now_ms), ticket
+    )
+    later_ms = simulation.now_ms + 60_001
+    timer: Timer | None = AbortTimer()
+    aborted = []
+    while timer is not None:
+        effects = simulation.machine.timer_fired(timer, later_ms)
+        aborted.append([record.transactional_id for record in effects.records])
+        ((_, timer, delay_ms),) = effects.timers
+        if delay_ms:
+            break
+    assert aborted == [[], [], [name], []]
+    assert delay_ms == simulation.limits.abort_timed_out_interval_ms
 
 
 def test_timed_out_transactions_are_aborted_one_at_a_time() -> None:

@@ -11,6 +11,9 @@
 3. It passes the effects to `install_soft_state`, which sets the state that is not in the log.
 4. It logs `notes`, then sets and cancels `timers`.
 5. It sends `replies` once all records appended so far are committed.
+
+Records that are `deferrable` are applied at once.  A driver may append them later, but before or
+with any other record of the partition.
 """
 
 from __future__ import annotations

@@ -54,6 +54,10 @@ class Effects(Generic[RecordT, TimerT, SoftT]):
     """Whether all records must be in one batch.  Records that only clean up need not be."""
     producer: tuple[int, int] | None = None
     """(producer id, epoch) of the client's transaction that the records belong to."""
+    deferrable: bool = False
+    """Whether the records may be appended a little later, with the next ones of the partition: what
+    `loaded` does after a replay without them leads to the same records.  They have no `producer`,
+    and no reply waits for them."""
 
     @classmethod
     def reply(cls, ticket: Ticket, response: object) -> Self:

@@ -121,6 +121,14 @@ class Coordinators:
         else:
             coordinator_of().resign(partition.index)
 
+    def write_deferred(self) -> None:
+        """Append the records that wait for others: the log has all of the coordinators' state then.
+
+        kwire.coordinators.runtime.deferring explains them.
+        """
+        if self._transactions is not None:
+            self._transactions.runtime.deferrals.write_all()
+
     def resign(self, partition: Partition) -> None:
         """Resigns from a partition whose disk failed here: another broker will lead it.
 

@@ -38,6 +38,7 @@ from kwire.coordinators.contract.replaying import (
     ReplayedTransactionEnd,
     ReplaySlice,
 )
+from kwire.coordinators.runtime.deferring import Deferrals, DeferredRecords, Pair, size_of
 from kwire.coordinators.runtime.promise import Promise
 from kwire.log import LogError, Origin, Verification
 from kwire.storage.partitions.partition import Partition
@@ -55,12 +56,7 @@ replayed, which takes about half a second at this size.
 """
 
 _BATCH_OVERHEAD_BYTES = 128
-_RECORD_OVERHEAD_BYTES = 32
-"""Upper bounds of header, lengths and deltas, so that a batch's size is never underestimated."""
-
-Pair = tuple[bytes, bytes | None]
-"""The key and the value of a record."""
-
+"""Upper bound of a batch's header, so that its size is never underestimated."""
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
 R = TypeVar("R")
@@ -114,6 +110,8 @@ class Shard(Driver[M]):
         self._timers: dict[TimerKey, Timer] = {}
         self._written_offset = partition.log_end_offset
         """Log end offset after the last append; replies wait until this is committed."""
+        self.deferred = DeferredRecords()
+        """Records that are applied and not appended yet."""
 
     @property
     def error(self) -> ErrorCode:
@@ -140,6 +138,10 @@ class Shard(Driver[M]):
         now_ms = self._runtime.now_ms()
         records, producer = effects.records, effects.producer
         encoded = [record.encode() for record in records]
+        if effects.deferrable and self._runtime.deferrals.defer(self, encoded):
+            for record in records:
+                self.apply(record, -1)
+            return ErrorCode.NONE
         parts = [(0, len(encoded))] if effects.atomic else self._parts(encoded)
         try:
             for start, end in parts:
@@ -159,7 +161,29 @@ class Shard(Driver[M]):
         log.info("%s", text)
 
     def _write_own(self, pairs: Sequence[Pair], now_ms: int) -> None:
-        """Appends a batch of records that belong to no transaction.  Raises LogError."""
+        """Appends a batch of records that belong to no transaction.  Raises LogError.
+
+        Deferred records come first, in the same batch if all fit into it.
+        """
+        deferred = self.deferred
+        if not deferred.pairs:
+            self._write_batch(pairs, now_ms)
+        elif deferred.size_bytes + size_of(pairs) <= self._room:
+            self._write_batch([*deferred.pairs, *pairs], now_ms)
+            deferred.clear()
+        else:
+            self.write_deferred(now_ms)
+            self._write_batch(pairs, now_ms)
+
+    def write_deferred(self, now_ms: int) -> None:
+        """Appends the deferred records.  Raises LogError; they stay deferred then."""
+        deferred = self.deferred
+        for start, end in [*self._parts(deferred.pairs)]:
+            self._write_batch(deferred.pairs[start:end], now_ms)
+        deferred.clear()
+
+    def _write_batch(self, pairs: Sequence[Pair], now_ms: int) -> None:
+        """Appends one batch of records that belong to no transaction.  Raises LogError."""
         partition = self.partition
         log = partition.log
         if log.segments.active.size_bytes > SEGMENT_BYTES_MAX:
@@ -223,15 +247,20 @@ class Shard(Driver[M]):
 
     def _parts(self, encoded: list[Pair]) -> Iterator[tuple[int, int]]:
         """Yield ranges (start, end) of records, each of which fits into one batch."""
-        room = self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
+        room = self._room
         start = size_bytes = 0
-        for position, (key, value) in enumerate(encoded):
-            record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
+        for position, pair in enumerate(encoded):
+            record_bytes = size_of((pair,))
             if position > start and size_bytes + record_bytes > room:
                 yield start, position
                 start, size_bytes = position, 0
             size_bytes += record_bytes
         yield start, len(encoded)
+
+    @property
+    def _room(self) -> int:
+        """The most bytes of records in one batch."""
+        return self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
 
     def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
         """Sets, moves and cancels the machine's timers.
@@ -370,6 +399,7 @@ class Shard(Driver[M]):
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
+        self.deferred.clear()
         if was_active:
             for effects in self.machine.unloaded(self._runtime.now_ms()):
                 for ticket, response in effects.replies:
@@ -393,15 +423,18 @@ class CoordinatorRuntime(Generic[M]):
         now_ms: Callable[[], int],
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
+        defers: bool = False,
     ) -> None:
         """`machine` makes the empty machine of a new shard.
 
-        After `commit_timeout_ms` without commit a request gets REQUEST_TIMED_OUT.
+        After `commit_timeout_ms` without commit a request gets REQUEST_TIMED_OUT.  With `defers`,
+        records that are deferrable are appended with later ones.
         """
         self.timers = timers
         self.now_ms = now_ms
         self.commit_timeout_ms = commit_timeout_ms
         self.compression = compression
+        self.deferrals = Deferrals(timers, now_ms, is_used=defers)
         self.shards: dict[int, Shard[M]] = {}
         self.new_shard: Callable[[Partition, M, CoordinatorRuntime[M]], Shard[M]] = Shard
         """Makes the shard of a partition; metrics have it count."""

@@ -42,6 +42,7 @@ from kwire.txn.transaction import Partitions
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
+    from kwire.cluster.metadata.image import ClusterImage
     from kwire.cluster.peers.peers import Peers
     from kwire.coordinators.runtime.remote_markers import RemoteMarkers
     from kwire.coordinators.runtime.remote_transactions import RemoteTransactions
@@ -96,6 +97,9 @@ class TransactionCoordinator:
         self.limits = limits_of(config)
         self._node = node
         self._groups = groups
+        self._counted_in: ClusterImage | None = None
+        """The metadata in which `__transaction_state` has `_partitions`; 0 if it does not exist."""
+        self._partitions = 0
         self._remote_markers: RemoteMarkers | None = None
         self._remote_transactions: RemoteTransactions | None = None
         self._markers = MarkerSender(
@@ -106,6 +110,8 @@ class TransactionCoordinator:
             timers=node.timers,
             now_ms=node.now_ms,
             commit_timeout_ms=config.request_timeout_ms,
+            # In a cluster the next leader would have to write the markers again.
+            defers=node.peers is None,
         )
 
     # -- which partitions are led here
@@ -132,8 +138,13 @@ class TransactionCoordinator:
         This broker may already lead partitions of the topic then, because LeaderAndIsr arrives
         before UpdateMetadata.
         """
-        topic = self._node.image.topics.get(TRANSACTION_STATE_TOPIC)
-        return -1 if topic is None else partition_for(transactional_id, len(topic.partitions))
+        image = self._node.image
+        if image is not self._counted_in:  # each transaction asks several times
+            topic = image.topics.get(TRANSACTION_STATE_TOPIC)
+            self._partitions = 0 if topic is None else len(topic.partitions)
+            self._counted_in = image
+        partitions = self._partitions
+        return partition_for(transactional_id, partitions) if partitions else -1
 
     def _forget_markers(self, index: int) -> None:
         self._markers.drop(lambda transactional_id: self.partition_for(transactional_id) == index)
@@ -165,12 +176,16 @@ class TransactionCoordinator:
         """
         if not request.transactional_id:
             return ProducerAnswer(ErrorCode.INVALID_REQUEST)
-        return self._with_producer_ids(
-            lambda: self._submit(
-                request.transactional_id,
-                lambda machine, ticket, now_ms: machine.end_txn(request, ticket, now_ms),
-                ProducerAnswer,
-            )
+        if not self._node.producer_ids.ids:
+            return self._restock_first(lambda: self._end_txn(request))
+        reply = self._end_txn(request)
+        return reply.wait() if isinstance(reply, Promise) else reply
+
+    def _end_txn(self, request: EndTransaction) -> ProducerAnswer | Promise[ProducerAnswer]:
+        return self._submit(
+            request.transactional_id,
+            lambda machine, ticket, now_ms: machine.end_txn(request, ticket, now_ms),
+            ProducerAnswer,
         )
 
     def add_partitions(

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
-from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, read_header
+from kwire.codecs.batch_layout import HEADER
+from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, header_of
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogError, MarkerBatch
 
@@ -73,7 +74,7 @@ class MarkerWriter:
         )
         self._batch = MarkerBatch(
             batch,
-            read_header(batch),
+            header_of(HEADER.unpack_from(batch)),
             EndTxnMarker(kind, marker.coordinator_epoch),
             marker.transaction_version,
         )

@@ -128,6 +128,7 @@ class Snapshotting:
         """Writes a snapshot of the broker to `path`: a folder 0, 1, ... for each log directory, and
         the description.  It is one step of the event loop, so that all logs are of the same
         moment."""
+        broker.coordinators.write_deferred()
         targets = {log_dir: path / str(number) for number, log_dir in enumerate(self._log_dirs)}
         for target in targets.values():
             target.mkdir()
