@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.querying.query_settings import SchemaRegistry
-from kwire.registry.client.framing import Frame, frame_of
+from kwire.registry.client.framing import SchemaFrame, frame_of
 from kwire.registry.schemas.kinds import InvalidSchemaError, SchemaKind
 from kwire.registry.schemas.values.data import Shape
 from kwire.registry.schemas.values.problem import CannotDecode
@@ -69,7 +69,7 @@ def registered(
 
     try:
         schema = _schemas(registry.urls, _pairs(registry.properties)).of_frame(
-            Frame(b"", schema_id)
+            SchemaFrame(b"", schema_id)
         )
         read, cast = columns_of(spark, schema)
     except (CannotDecode, InvalidSchemaError, Misuse) as problem:
@@ -125,7 +125,7 @@ def decoded_json(
         schema = schemas.of_frame(frame)
         reader = None
         if schema.kind is SchemaKind.AVRO and frame.schema_id != reader_id:
-            reader = schemas.of_frame(Frame(b"", reader_id))
+            reader = schemas.of_frame(SchemaFrame(b"", reader_id))
             reader = reader if reader.kind is SchemaKind.AVRO else None
         data = schema.decoded(frame.body, reader, SHAPE)
         found = data if isinstance(data, Mapping) else {WRAPPED: data}
