@@ -85,6 +85,13 @@ class ParsedSchema(Protocol):
     def normalized(self) -> str:
         """The text with `normalize=true`: also the order of what has no order is the same."""
 
+    def formatted(self, name: str) -> str:
+        """The text in the format of this name, as requests ask for it with `format=`.
+
+        Avro has `resolved`, with the types of its references inside, and Protobuf `serialized`, a
+        descriptor in base64.  Any other name stands for the canonical text.
+        """
+
     def incompatibilities(
         self, writer: Self, sides: Sides = READER_AND_WRITER
     ) -> list[Incompatibility]:

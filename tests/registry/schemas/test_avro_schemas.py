@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kwire.registry.schemas.avro.schema import AvroSchema
 from kwire.registry.schemas.kinds import InvalidSchemaError, SchemaKind
 from kwire.registry.schemas.parsing import parse
 from tests.registry.schemas.pairs import avro
@@ -184,9 +183,8 @@ def test_reference_defines_its_types_and_is_not_repeated_in_the_text() -> None:
     with pytest.raises(InvalidSchemaError, match=r"shop\.Address"):
         avro(value)
     schema = parse(SchemaKind.AVRO, json.dumps(value), {"any name": address})
-    assert isinstance(schema, AvroSchema)
     assert json.loads(schema.canonical) == value
-    resolved: dict[str, Any] = json.loads(schema.resolved())
+    resolved: dict[str, Any] = json.loads(schema.formatted("resolved"))
     assert resolved["fields"][0]["type"]["name"] == "Address"
     assert resolved["fields"][0]["type"]["namespace"] == "shop"
 
@@ -194,9 +192,10 @@ def test_reference_defines_its_types_and_is_not_repeated_in_the_text() -> None:
 def test_reference_may_use_the_types_of_references_before_it() -> None:
     references = {"a": json.dumps(FIXED), "b": json.dumps({**record(field("F")), "name": "S"})}
     schema = parse(SchemaKind.AVRO, json.dumps(record(field("S"))), references)
-    assert isinstance(schema, AvroSchema)
-    assert '"size":1' in schema.resolved()
-    assert parse(SchemaKind.AVRO, schema.resolved(), {}).canonical == schema.resolved()
+    assert '"size":1' in schema.formatted("resolved")
+    assert parse(SchemaKind.AVRO, schema.formatted("resolved"), {}).canonical == schema.formatted(
+        "resolved"
+    )
 
 
 def test_invalid_reference_is_named_in_the_error() -> None:
@@ -206,20 +205,13 @@ def test_invalid_reference_is_named_in_the_error() -> None:
         parse(SchemaKind.AVRO, '"int"', {"shop": "{"})
 
 
-def test_schema_for_fastavro_needs_no_references() -> None:
-    schema = parse(SchemaKind.AVRO, json.dumps(record(field("F"))), {"f": json.dumps(FIXED)})
-    assert isinstance(schema, AvroSchema)
-    parsed = schema.for_fastavro()
-    assert isinstance(parsed, dict)
-    assert parsed["fields"][0]["type"]["size"] == 1
-
-
-def test_schema_that_fastavro_does_not_take_is_refused_only_there() -> None:
-    value = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 5}
-    schema = avro(value)
-    assert isinstance(schema, AvroSchema)
-    with pytest.raises(InvalidSchemaError, match="scale"):
-        schema.for_fastavro()
+@pytest.mark.parametrize("kind", SchemaKind)
+def test_format_that_a_kind_has_not_stands_for_the_canonical_text(kind: SchemaKind) -> None:
+    text = (
+        'syntax = "proto3"; message M { }' if kind is SchemaKind.PROTOBUF else '{"type": "string"}'
+    )
+    schema = parse(kind, text, {})
+    assert schema.formatted("anything") == schema.formatted("") == schema.canonical != text
 
 
 def test_place_of_an_incompatibility_is_a_pointer_into_the_readers_schema() -> None:

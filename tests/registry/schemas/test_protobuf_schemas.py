@@ -158,10 +158,10 @@ def test_normalized_text_has_full_names_and_numbers_in_order() -> None:
 
 def test_serialized_descriptor_is_accepted_and_means_the_same() -> None:
     schema = schema_of(CANONICAL)
-    again = schema_of(schema.serialized())
+    again = schema_of(schema.formatted("serialized"))
     assert again.canonical == protobuf(again.canonical).canonical
     assert again.incompatibilities(schema) == schema.incompatibilities(again) == []
-    one, other = (FileDescriptorProto.FromString(base64.b64decode(each.serialized()))
+    one, other = (FileDescriptorProto.FromString(base64.b64decode(each.formatted("serialized")))
                   for each in (schema, again))  # fmt: skip
     for each in (one, other):
         each.ClearField("options")  # those of somebody's own are not in a descriptor
@@ -210,7 +210,7 @@ def test_text_and_descriptor_of_a_schema_have_the_same_normalized_text() -> None
     """One client registers the text, and another one the descriptor that was made of it."""
     for seed in range(30):
         schema = schema_of(samples.proto_text(samples.proto_fields(Random(seed))))
-        assert schema_of(schema.serialized()).normalized() == schema.normalized()
+        assert schema_of(schema.formatted("serialized")).normalized() == schema.normalized()
 
 
 def test_message_is_found_by_its_indexes() -> None:
@@ -284,7 +284,7 @@ def test_import_is_found_by_the_name_of_its_reference() -> None:
 
 
 def test_reference_may_be_a_descriptor_in_base64() -> None:
-    inner = schema_of(HEAD + "package b; message B { int32 x = 1; }").serialized()
+    inner = schema_of(HEAD + "package b; message B { int32 x = 1; }").formatted("serialized")
     text = HEAD + 'import "b.proto"; message M { b.B b = 1; }'
     schema = parse(SchemaKind.PROTOBUF, text, {"b.proto": inner})
     assert isinstance(schema, ProtobufSchema)

@@ -47,6 +47,9 @@ class Fields:
     def normalized(self) -> str:
         return " ".join(sorted(self.names))
 
+    def formatted(self, name: str) -> str:
+        return f"{name} {self.canonical}"
+
     def missing(self, writer: Fields) -> list[str]:
         """The fields that the writer lacks and this schema needs."""
         written = {name.rstrip("?") for name in writer.names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from kwire.registry.schemas.avro.comparing import AvroComparison, incompatibility
 from kwire.registry.schemas.avro.printing import AvroPrinter
@@ -41,23 +41,11 @@ class AvroSchema:
         """The canonical text with attributes and aliases in order."""
         return compact(AvroPrinter(self._referred, is_normal=True).json(self.root))
 
-    def resolved(self) -> str:
-        """The text with the types of its references inside it."""
-        return compact(AvroPrinter().json(self.root))
-
-    def for_fastavro(self) -> dict[str, Any] | list[Any] | str:
-        """The schema as fastavro's readers and writers take it, without need of references.
-
-        Raises InvalidSchemaError if fastavro does not accept it, such as a decimal with a negative
-        scale, which Avro's Java library passes over.
-        """
-        import fastavro
-
-        value: dict[str, Any] | list[Any] | str = AvroPrinter().json(self.root)
-        try:
-            return fastavro.parse_schema(value)
-        except (fastavro.schema.SchemaParseException, ValueError, TypeError, KeyError) as error:
-            raise InvalidSchemaError(f"the Avro schema is invalid: {error}") from None
+    def formatted(self, name: str) -> str:
+        """The text; with the types of its references inside it if `name` is `resolved`."""
+        if name == "resolved":
+            return compact(AvroPrinter().json(self.root))
+        return self.canonical
 
     def incompatibilities(
         self, writer: AvroSchema, sides: Sides = READER_AND_WRITER

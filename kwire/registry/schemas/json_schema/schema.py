@@ -36,6 +36,10 @@ class JsonSchema:
         """The text with the keys of all objects in order."""
         return compact(self.document, is_sorted=True)
 
+    def formatted(self, name: str) -> str:
+        """The canonical text, whatever the format."""
+        return self.canonical
+
     def incompatibilities(
         self, writer: JsonSchema, sides: Sides = READER_AND_WRITER
     ) -> list[Incompatibility]:

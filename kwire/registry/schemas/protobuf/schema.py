@@ -78,9 +78,11 @@ class ProtobufSchema:
         """The text with full names of types, and with fields in the order of their numbers."""
         return normal_text_of(self.file, self.types)
 
-    def serialized(self) -> str:
-        """The descriptor of the schema in base64, as `format=serialized` gives it."""
-        return base64.b64encode(self.descriptors[-1].SerializeToString()).decode("ascii")
+    def formatted(self, name: str) -> str:
+        """The text; the descriptor in base64 if `name` is `serialized`."""
+        if name == "serialized":
+            return base64.b64encode(self.descriptors[-1].SerializeToString()).decode("ascii")
+        return self.canonical
 
     def message(self, indexes: list[int]) -> Descriptor:
         """The message that a list of indexes names: one for each level of nesting.

@@ -56,8 +56,8 @@ def test_message_becomes_bytes_and_the_same_data_again() -> None:
 
 
 def test_serialized_descriptor_describes_the_same_bytes() -> None:
-    person = ProtobufSchema(TEXT, {"address.proto": ADDRESS}).serialized()
-    address = ProtobufSchema(ADDRESS, {}).serialized()
+    person = ProtobufSchema(TEXT, {"address.proto": ADDRESS}).formatted("serialized")
+    address = ProtobufSchema(ADDRESS, {}).formatted("serialized")
     same = RecordSchema(SchemaKind.PROTOBUF, person, [("address.proto", address)])
     assert same.decoded(schema().encoded(PERSON)) == PERSON
 
