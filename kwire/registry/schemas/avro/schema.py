@@ -43,9 +43,11 @@ class AvroSchema:
 
     def formatted(self, name: str) -> str:
         """The text; with the types of its references inside it if `name` is `resolved`."""
-        if name == "resolved":
-            return compact(AvroPrinter().json(self.root))
-        return self.canonical
+        return self.resolved() if name == "resolved" else self.canonical
+
+    def resolved(self) -> str:
+        """The text with the types of its references inside it."""
+        return compact(AvroPrinter().json(self.root))
 
     def incompatibilities(
         self, writer: AvroSchema, sides: Sides = READER_AND_WRITER

@@ -80,9 +80,11 @@ class ProtobufSchema:
 
     def formatted(self, name: str) -> str:
         """The text; the descriptor in base64 if `name` is `serialized`."""
-        if name == "serialized":
-            return base64.b64encode(self.descriptors[-1].SerializeToString()).decode("ascii")
-        return self.canonical
+        return self.serialized() if name == "serialized" else self.canonical
+
+    def serialized(self) -> str:
+        """The descriptor of the schema in base64."""
+        return base64.b64encode(self.descriptors[-1].SerializeToString()).decode("ascii")
 
     def message(self, indexes: list[int]) -> Descriptor:
         """The message that a list of indexes names: one for each level of nesting.
