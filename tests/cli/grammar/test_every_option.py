@@ -2,7 +2,7 @@
 
 A command ends with a documented status and takes no memory worth mentioning, whatever an option
 says.  Commands that ask a cluster ask a broker.  Those that serve, or start processes of their own
-(`serve`, `console`, `pipeline`), are parsed alone.
+(`serve`, `console`, `registry`, `pipeline`), are parsed alone.
 
 KWIRE_OPTION_DRAWS=200 draws more values of each option; --seed draws others.
 """
@@ -35,6 +35,7 @@ TIMEOUT = ["--timeout", "2"]
 PARSED_ALONE = {
     ("serve",),
     ("console",),
+    ("registry",),
     ("conformance", "run"),
     ("cluster", "up"),
     ("cluster", "adopt"),
