@@ -283,7 +283,7 @@ def _children(console: int | None, registry: int | None, log_format: str) -> tup
     children: list[Child] = []
     if console is not None:
         consoles.check_installed()
-        children.append(consoles.ConsoleChild(console, log_format))
+        children.append(consoles.ConsoleChild(console, log_format, registry))
     if registry is not None:
         registries.check_installed()
         children.append(registries.RegistryChild(registry, log_format))

@@ -22,6 +22,15 @@ class ConsoleChild(Child):
 
     COMMAND = "console"
 
+    def __init__(self, port: int, log_format: str, registry_port: int | None = None) -> None:
+        """`registry_port` is that of a registry on this machine, whose schemas decode records; 0 is
+        not known yet, and stands for none."""
+        super().__init__(port, log_format)
+        self._registry_port = registry_port
+
     def options(self, controls: Sequence[str]) -> list[str]:
         """See Child."""
-        return [word for url in controls for word in ("--control", url)]
+        found = [word for url in controls for word in ("--control", url)]
+        if self._registry_port:
+            found += ["--registry", f"http://127.0.0.1:{self._registry_port}"]
+        return found

@@ -26,10 +26,6 @@ FORMATS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
 """The kind of schema by the format that the user names."""
 SUFFIXES: Final = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 STANDARD_INPUT: Final = "-"
-NOT_INSTALLED: Final = (
-    "records with schemas need more packages: in kwire's folder run pip install '.[registry]', "
-    "or make env-dev"
-)
 
 
 def registry_option(command: C) -> C:
@@ -76,16 +72,11 @@ def registry_of(registry: str | None, cluster: Cluster) -> RegistryClient:
 
 
 def check_installed(kind: SchemaKind) -> None:
-    """Raise UsageError if the library for schemas of a kind is missing."""
-    from importlib.util import find_spec
+    """Exit with a message if the library for schemas of a kind is not installed."""
+    from kwire.cli.hosting.children import check_extra
 
     needed = {"AVRO": "fastavro", "PROTOBUF": "google.protobuf", "JSON": "jsonschema"}[kind]
-    try:
-        is_there = find_spec(needed) is not None
-    except ModuleNotFoundError:  # the package around it is missing
-        is_there = False
-    if not is_there:
-        raise click.UsageError(NOT_INSTALLED)
+    check_extra("registry", (needed,))
 
 
 def reference(text: str) -> Reference:

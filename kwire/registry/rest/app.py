@@ -22,6 +22,7 @@ from kwire.registry.rest import changing, looking
 from kwire.registry.rest.access import REALM, Users
 from kwire.registry.rest.call import (
     BODY_SIZE_BYTES_MAX,
+    FORMAT,
     Call,
     Text,
     context_name,
@@ -196,9 +197,9 @@ class RegistryApp:
         body = await self._body(route.method, headers, receive)
         target = raw_path.decode() + (f"?{query.decode()}" if query else "")
         call = Call(self._service, route.method, target, headers, body, context, names, pairs)
-        if route.way is Way.LOOP:
+        if route.way is Way.LOOP and FORMAT not in call.query:
             return _answered(route.answer(call))
-        if route.way is Way.THREAD:
+        if route.way is not Way.PRIMARY:  # another format of a schema needs to parse it
             work = partial(route.answer, call)
             return _answered(await trio.to_thread.run_sync(work, limiter=self._parsers))
         return await self._changed(call, partial(route.answer, call))

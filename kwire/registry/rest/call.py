@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kwire.registry.service import RegistryService
 
 LATEST: Final = "latest"
+FORMAT: Final = "format"
+"""The parameter of the query that says how schemas are written."""
 VERSION_MAX: Final = (1 << 31) - 1
 BODY_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A record has 1 MB at most by Kafka's default, and a schema in JSON may be four times as long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.client.connection import CLIENT_SOFTWARE_VERSION
-from kwire.registry.rest.call import Call, Text
+from kwire.registry.rest.call import FORMAT, Call, Text
 from kwire.registry.schemas.kinds import SchemaKind
 from kwire.registry.subjects.errors import (
     RegistryError,
@@ -24,14 +24,24 @@ from kwire.registry.subjects.state import COMPATIBILITY, Mode
 Answer = dict[str, Any]
 
 
-def shown(version: SchemaVersion) -> Answer:
-    """A version in JSON."""
+def text_of(call: Call, version: SchemaVersion) -> str:
+    """The text of a version's schema in the format that the query names.
+
+    Deserializers of Protobuf ask for `serialized`.  Raises RegistryError.
+    """
+    name = call.query.get(FORMAT)
+    return call.service.schemas.of_version(version).formatted(name) if name else version.schema
+
+
+def shown(call: Call, version: SchemaVersion) -> Answer:
+    """A version in JSON, its schema in the format that the query names."""
     fields: Answer = {
         "subject": version.subject,
         "version": version.version,
         "id": version.id,
         "guid": version.guid,
         **version.described(),
+        "schema": text_of(call, version),
     }
     if version.deleted:
         fields["deleted"] = True
@@ -49,7 +59,7 @@ def types(call: Call) -> list[str]:
 def by_id(call: Call) -> Answer:
     """The schema of an id."""
     version = _of_id(call)
-    fields = {**version.described(), "guid": version.guid}
+    fields = {**version.described(), "schema": text_of(call, version), "guid": version.guid}
     if call.flag("fetchMaxId"):
         fields["maxId"] = call.service.registry.contexts[context_of(version.subject)].max_id
     return fields
@@ -57,7 +67,7 @@ def by_id(call: Call) -> Answer:
 
 def text_by_id(call: Call) -> Text:
     """The text of the schema of an id."""
-    return Text(_of_id(call).schema)
+    return Text(text_of(call, _of_id(call)))
 
 
 def subjects_of_id(call: Call) -> list[str]:
@@ -77,7 +87,8 @@ def by_guid(call: Call) -> Answer:
     found = call.service.registry.by_guid(call.names["guid"])
     if not found:
         raise schema_not_found(call.names["guid"][:100])
-    return {**found[0].described(), "guid": found[0].guid}
+    version = found[0]
+    return {**version.described(), "schema": text_of(call, version), "guid": version.guid}
 
 
 def ids_of_guid(call: Call) -> list[Answer]:
@@ -105,7 +116,7 @@ def schemas(call: Call) -> list[Answer]:
     for subject in registry.matching(call.prefix):
         versions = registry.versions(subject, call.which)
         found += versions[-1:] if call.flag("latestOnly") else versions
-    return [shown(version) for version in call.page(found)]
+    return [shown(call, version) for version in call.page(found)]
 
 
 def subjects(call: Call) -> list[str]:
@@ -129,12 +140,12 @@ def versions(call: Call) -> list[int]:
 
 def version(call: Call) -> Answer:
     """A version."""
-    return shown(_version(call))
+    return shown(call, _version(call))
 
 
 def text_of_version(call: Call) -> Text:
     """The text of a version's schema."""
-    return Text(_version(call).schema)
+    return Text(text_of(call, _version(call)))
 
 
 def referenced_by(call: Call) -> list[int]:
@@ -152,7 +163,7 @@ def latest_with_metadata(call: Call) -> Answer:
     for each in reversed(call.service.registry.versions(call.subject, call.which)):
         properties = (each.metadata or {}).get("properties") or {}
         if all(properties.get(name) == value for name, value in wanted.items()):
-            return shown(each)
+            return shown(call, each)
     if not call.service.registry.has_subjects(call.subject):
         raise subject_not_found(call.subject)
     raise schema_not_found()
@@ -186,7 +197,7 @@ def look_up(call: Call) -> Answer:
     )
     if found is None:
         raise schema_not_found()
-    return shown(found)
+    return shown(call, found)
 
 
 def compatible(call: Call) -> Answer:
