@@ -21,6 +21,7 @@ import hypothesis
 import pytest
 import trio
 import trio.testing
+from hypothesis.internal.conjecture import providers
 
 from kwire import pipeline
 from kwire.conformance import java
@@ -47,8 +48,13 @@ UNTIMED = hypothesis.settings(
     deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("kwire", UNTIMED, derandomize=True)
+hypothesis.settings.register_profile("quick", UNTIMED, derandomize=True, max_examples=50)
 hypothesis.settings.register_profile("explore", UNTIMED, max_examples=2_000)
 hypothesis.settings.load_profile("kwire")
+
+# Else it draws constants of all modules that are imported by then, and so other examples after
+# other tests; and each worker parses every module for them.
+pytest.MonkeyPatch().setattr(providers, "_get_local_constants", lambda: providers._local_constants)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,6 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The examples are the same in each run, so half of them do for every change; a release has all.
+    if "not long" in config.option.markexpr and not config.option.hypothesis_profile:
+        hypothesis.settings.load_profile("quick")
     given = getattr(config, "workerinput", {})
     for name in SEEDS:
         if name in given:
