@@ -26,6 +26,7 @@ SESSIONS = {
         "tests/pipeline/archiving/test_archive_command.py",
         "tests/pipeline/querying/test_query.py",
         "tests/pipeline/querying/test_query_command.py",
+        "tests/pipeline/querying/test_registered.py",
         "tests/pipeline/replaying/test_replay.py",
         "tests/spark/connector/",
         "tests/spark/test_workers_python.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic, ShareFetchRequest
 from kwire.conformance.access.requests import GROUP
@@ -20,7 +22,7 @@ from kwire.conformance.wire.cases.share_group import (
 )
 from kwire.conformance.wire.stage import Stage
 
-LONG_MS = 10_000
+LONG_MS = 120_000
 """The longest time until a member's records are available to others."""
 
 case = Cases(ApiKey.SHARE_FETCH)
@@ -70,12 +72,21 @@ def given_back(stage: Stage) -> None:
 
 @case("who is cut off gives back what it has")
 def cut_off(stage: Stage) -> None:
-    """The end of a connection releases the records of its share session."""
+    """The end of a connection releases the records of its share session.
+
+    Another member waits for them, and gives them back; its responses are not compared, because
+    Apache Kafka may let a fetch that waits since before the release wait to its end.
+    """
     group, topic = new_group(stage), filled_topic(stage)
     join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
     stage.close_connection("a")
-    stage.send(fetch(group, "b", 0, topic, max_wait_ms=LONG_MS))
+    epoch, until = 0, time.monotonic() + LONG_MS / 1000
+    while not stage.ask(fetch(group, "b", epoch, topic)).responses:
+        assert time.monotonic() < until, "the records of who was cut off are not given back"
+        epoch += 1
+    stage.ask(fetch(group, "b", -1))
+    stage.send(fetch(group, "c", 0, topic))
 
 
 @case("what is said on the way")

@@ -33,12 +33,6 @@ from kwire.codecs.batch_layout import (
 from kwire.codecs.batches import Compression
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Frame
-from kwire.coordinators.runtime.transactional_produce import ABORTABLE_SINCE
-from kwire.coordinators.runtime.verification import (
-    ProducerIdentity,
-    VerificationSupport,
-    add_at_once,
-)
 from kwire.log import LogError
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 
@@ -154,6 +148,9 @@ class RepeatedProduce:
             return None
         proof = None
         if self._adds and batch[MAGIC_POS] == MAGIC:
+            # Not at the start of a broker, which may never see a transaction.
+            from kwire.coordinators.runtime.verification import ProducerIdentity, add_at_once
+
             producer = ProducerIdentity(transactional_id, producer_id, epoch)
             proof = add_at_once(broker.node, broker.coordinators, producer, partition, sequence)
         if proof is None:
@@ -189,7 +186,7 @@ class RepeatedProduce:
         self._flexible = version >= _FLEXIBLE_SINCE
         self._acks = request.acks
         self._transactional_id = request.transactional_id
-        self._adds = VerificationSupport.of(version, ABORTABLE_SINCE) is VerificationSupport.ADDED
+        self._adds = request.transactional_id is not None and _adds_partitions(version)
         self._refused_bits = 0 if version >= ZSTD_SINCE else _ZSTD
         # The object stays valid after a deletion: it refuses appends from then on.
         self._partition = broker.hosted.get(name, data.index)
@@ -197,6 +194,13 @@ class RepeatedProduce:
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
         # `_SUCCESS` ends with the base offset, an int64.
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
+
+
+def _adds_partitions(version: int) -> bool:
+    """Whether a transactional request of this version adds its partitions to the transaction."""
+    from kwire.coordinators.runtime.transactional_produce import ABORTABLE_SINCE
+
+    return version > ABORTABLE_SINCE
 
 
 def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> int:

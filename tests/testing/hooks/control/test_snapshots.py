@@ -33,6 +33,7 @@ def snapshotting(tmp_path: Path) -> Snapshotting:
         image=SimpleNamespace(cluster_id="cluster"),
         config=SimpleNamespace(log_dirs=(str(data),), explicit={"log.dirs": "x", "node.id": "1"}),
         hosted=SimpleNamespace(high_watermark_of=lambda log: log.log_end_offset),
+        coordinators=SimpleNamespace(write_deferred=lambda: None),
         now_ms=lambda: 1_700_000_000_000,
     )
     found = Snapshotting(ControlledClock())
