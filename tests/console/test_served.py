@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from kwire.testing import BrokerProcess
+from tests.commands.beside import beside_a_broker
 from tests.console.conftest import wait_for_metrics
 from tests.console.consoles import ConsoleProcess, visit
 
@@ -30,27 +29,8 @@ def status_of(url: str) -> int:
 def test_console_of_serve_shows_the_broker_and_ends_with_it(
     tmp_path: Path, options: list[str]
 ) -> None:
-    command = [sys.executable, "-m", "kwire.cli", "serve", "--port=0", "--console=0"]
-    with (
-        (tmp_path / "log").open("w") as log,
-        subprocess.Popen(
-            [*command, "--data", str(tmp_path / "data"), "--exit-on-eof", *options],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path,
-        ) as serving,
-    ):  # fmt: skip
-        assert serving.stdin is not None
-        assert serving.stdout is not None
-        try:
-            line = serving.stdout.readline()
-            assert line.startswith("kwire console: http://127.0.0.1:"), (
-                tmp_path / "log"
-            ).read_text()
-            url = line.split()[-1]
-            assert status_of(url) == 200
-        finally:
-            serving.stdin.close()
-        assert serving.stdout.read() == "", "both have closed it"
-    assert serving.returncode == 0, (tmp_path / "log").read_text()
+    with beside_a_broker("console", tmp_path, options) as url:
+        assert status_of(url) == 200
     with pytest.raises(ConnectionRefusedError):
         status_of(url)
 

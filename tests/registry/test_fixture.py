@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.beside import beside_a_broker
 from tests.registry.asking import Asking, record
 
 pytestmark = pytest.mark.slow
@@ -74,27 +75,8 @@ def test_fixture_is_a_registry_that_a_reset_empties(tmp_path: Path) -> None:
 def test_registry_of_serve_is_beside_the_broker_and_ends_with_it(
     tmp_path: Path, options: list[str]
 ) -> None:
-    command = [sys.executable, "-m", "kwire.cli", "serve", "--port=0", "--registry=0"]
-    with (
-        (tmp_path / "log").open("w") as log,
-        subprocess.Popen(
-            [*command, "--data", str(tmp_path / "data"), "--exit-on-eof", *options],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path,
-        ) as serving,
-    ):  # fmt: skip
-        assert serving.stdin is not None
-        assert serving.stdout is not None
-        try:
-            line = serving.stdout.readline()
-            assert line.startswith("kwire registry: http://127.0.0.1:"), (
-                tmp_path / "log"
-            ).read_text()
-            url = line.split()[-1]
-            with Asking(url) as asking:
-                assert asking.register("s", record("R", "a")).data["id"] == 1
-        finally:
-            serving.stdin.close()
-            serving.wait(60)
+    with beside_a_broker("registry", tmp_path, options) as url, Asking(url) as asking:
+        assert asking.register("s", record("R", "a")).data["id"] == 1
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"{url}/subjects")
     assert "Traceback" not in (tmp_path / "log").read_text()

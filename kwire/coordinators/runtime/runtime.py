@@ -178,7 +178,7 @@ class Shard(Driver[M]):
     def write_deferred(self, now_ms: int) -> None:
         """Appends the deferred records.  Raises LogError; they stay deferred then."""
         deferred = self.deferred
-        for start, end in [*self._parts(deferred.pairs)]:
+        for start, end in self._parts(deferred.pairs):
             self._write_batch(deferred.pairs[start:end], now_ms)
         deferred.clear()
 

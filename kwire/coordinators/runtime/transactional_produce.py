@@ -102,9 +102,7 @@ def verify_request(
     batches = dict(_batches(node, request, version))
     if not batches:
         return VerificationResult({}, {})
-    sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
-    support = VerificationSupport.of(version, ABORTABLE_SINCE)
-    return verify(node, coordinators, _producer(request, batches), sequences, support)
+    return verify(node, coordinators, *_to_verify(request, version, batches))
 
 
 async def _verify_in_turns(
@@ -118,10 +116,17 @@ async def _verify_in_turns(
         await trio.lowlevel.checkpoint()
     if not batches:
         return VerificationResult({}, {})
+    return await verify_in_turns(node, coordinators, *_to_verify(request, version, batches))
+
+
+def _to_verify(
+    request: ProduceRequest, version: int, batches: ProducerFields
+) -> tuple[ProducerIdentity, dict[TopicPartition, int], VerificationSupport]:
+    """Return the producer, the base sequence of each partition's batch, and what the version of
+    the request supports.  Raises LogError if the batches have several producers."""
     sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
     support = VerificationSupport.of(version, ABORTABLE_SINCE)
-    producer = _producer(request, batches)
-    return await verify_in_turns(node, coordinators, producer, sequences, support)
+    return _producer(request, batches), sequences, support
 
 
 def _producer(request: ProduceRequest, batches: ProducerFields) -> ProducerIdentity:

@@ -45,7 +45,8 @@ class Users:
 
 
 def _digest(password: str) -> bytes:
-    """What is compared: of one length, whatever the password's is."""
+    """The SHA-256 of a password.  All digests have one length, so that comparing two of them takes
+    the same time for every password."""
     return hashlib.sha256(password.encode()).digest()
 
 

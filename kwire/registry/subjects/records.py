@@ -72,7 +72,7 @@ DECODER: Final = json.JSONDecoder()
 
 
 class InvalidRecordError(Exception):
-    """A record that is none of the registry's.  The message says what is wrong."""
+    """A record of the topic that no registry writes.  The message says what is wrong with it."""
 
 
 class Write(NamedTuple):

@@ -160,7 +160,7 @@ class RegistryState:
     # -- records
 
     def apply(self, key_bytes: bytes | None, value_bytes: bytes | None) -> RecordOutcome:
-        """Apply a record.  Raises InvalidRecordError if it is none of the registry's."""
+        """Apply a record.  Raises InvalidRecordError if no registry writes such a record."""
         key = read_key(key_bytes)
         if key is None:
             return RecordOutcome.IGNORED

@@ -159,7 +159,9 @@ def test_imports_that_are_missing_or_wrong_are_reported(
         serializer(double, SchemaChoice(PROTOBUF, PERSON, imports=imports)).encoded({})
 
 
-def test_unknown_message_is_reported(double: RegistryDouble) -> None:
+def test_message_that_the_schema_lacks_is_refused_with_those_that_it_has(
+    double: RegistryDouble,
+) -> None:
     choice = SchemaChoice(PROTOBUF, PERSON, message="Nobody", imports=IMPORTS)
     with pytest.raises(Misuse, match=r"no message 'Nobody': it has shop\.Person"):
         serializer(double, choice).encoded({})

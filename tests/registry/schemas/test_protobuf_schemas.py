@@ -105,7 +105,7 @@ def schema_of(text: str) -> ProtobufSchema:
     return found
 
 
-def test_canonical_text_stays_as_it_is() -> None:
+def test_canonical_text_of_a_canonical_text_is_the_same() -> None:
     assert protobuf(CANONICAL).canonical == CANONICAL
 
 

@@ -94,7 +94,7 @@ class Tokens:
         return self.take()
 
     def number(self) -> int:
-        """Take a whole number."""
+        """Take an integer: decimal, octal or hexadecimal, with or without a minus sign."""
         sign = -1 if self.take_if("-") else 1
         token = self.peek()
         if not token[:1].isdigit() or len(token) > DIGITS_MAX:

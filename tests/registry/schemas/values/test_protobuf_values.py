@@ -137,7 +137,7 @@ def test_schema_without_a_message_is_reported() -> None:
 
 
 @given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=20))
-def test_indexes_are_read_as_they_were_written(indexes: list[int]) -> None:
+def test_message_indexes_that_were_written_are_read_back(indexes: list[int]) -> None:
     raw = indexes_bytes(indexes) + b"rest"
     found, end = message_indexes(raw)
     assert (found, raw[end:]) == (indexes, b"rest")
