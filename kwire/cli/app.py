@@ -155,7 +155,12 @@ def _check_names(properties: Mapping[str, str], file: Path | None) -> None:
         click.echo(f"kwire: {printable(f'{where}{hint}')} It is ignored.", err=True)
 
 
-def _security(properties: dict[str, str]) -> ClientSecurity | None:
+def checks_brokers(properties: Mapping[str, str]) -> bool:
+    """Whether connections check that they reach the broker that was meant."""
+    return properties.get(CHECK_BROKERS, "true").strip() != "false"
+
+
+def security_of(properties: dict[str, str]) -> ClientSecurity | None:
     """The security that client properties ask for, or None without any property."""
     if not properties:
         return None
@@ -222,8 +227,8 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
                     bootstrap,
                     client_id="kwire-cli",
                     timeout_s=timeout,
-                    security=_security(properties),
-                    checks_brokers=properties.get(CHECK_BROKERS, "true").strip() != "false",
+                    security=security_of(properties),
+                    checks_brokers=checks_brokers(properties),
                 ) as cluster,
                 patient(cluster, bootstrap),
                 suggesting(cluster),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.app import (
-    CHECK_BROKERS,
     bootstrap_of,
     bootstrap_option,
+    checks_brokers,
     client_properties,
     command_config_option,
     in_words,
+    security_of,
 )
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.hosting.console import CONSOLE_PORT, check_installed
@@ -120,7 +121,6 @@ def _run(
     from kwire.client.cluster import Cluster, parse_bootstrap
     from kwire.client.errors import Misuse
     from kwire.client.inspection.survey import ROLE
-    from kwire.client.security import ClientSecurity
     from kwire.console.decoding.decoder import DECODER, Decoder
     from kwire.console.decoding.files import schema_files
     from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
@@ -131,7 +131,7 @@ def _run(
     properties = client_properties(command_config)
     bootstrap = bootstrap_of(bootstrap_server, properties)
     parse_bootstrap(bootstrap)
-    security = ClientSecurity(properties) if properties else None
+    security = security_of(properties)
 
     def connect() -> Cluster:
         cluster = Cluster(
@@ -139,7 +139,7 @@ def _run(
             client_id=CLIENT_ID,
             timeout_s=REQUEST_TIMEOUT_S,
             security=security,
-            checks_brokers=properties.get(CHECK_BROKERS, "true").strip() != "false",
+            checks_brokers=checks_brokers(properties),
         )
         cluster.role_timeouts_s[ROLE] = SURVEY_TIMEOUT_S
         return cluster

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.app import (
-    CHECK_BROKERS,
     bootstrap_of,
     bootstrap_option,
+    checks_brokers,
     client_properties,
     command_config_option,
     in_words,
+    security_of,
 )
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.hosting.registry import REGISTRY_PORT, check_installed
@@ -141,20 +142,19 @@ def _run(
     """Serves the registry.  Raises ClientError for invalid client properties or a topic that is not
     fit, and OSError if the port cannot be bound or a file cannot be read."""
     from kwire.client.cluster import Cluster, parse_bootstrap
-    from kwire.client.security import ClientSecurity
     from kwire.registry.serving import run_registry
 
     properties = client_properties(command_config)
     bootstrap = bootstrap_of(bootstrap_server, properties)
     parse_bootstrap(bootstrap)
-    security = ClientSecurity(properties) if properties else None
+    security = security_of(properties)
 
     def connect() -> Cluster:
         return Cluster(
             bootstrap,
             client_id=CLIENT_ID,
             security=security,
-            checks_brokers=properties.get(CHECK_BROKERS, "true").strip() != "false",
+            checks_brokers=checks_brokers(properties),
         )
 
     start_logging("info", log_format)

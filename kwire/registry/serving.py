@@ -80,7 +80,7 @@ def run_registry(
         service = RegistryService(connect, identity, parse, messages, settings)
         tune_interpreter()
         service.start()
-        gc.freeze()  # what was loaded stays, mostly: no collection looks through it
+        gc.freeze()  # most of it stays, so that no collection need look through it
     except BaseException:
         listener.close()
         raise

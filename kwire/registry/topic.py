@@ -305,11 +305,8 @@ class RegistryTopic:
 
     def wait_for(self, offset: int, timeout_s: float) -> None:
         """Wait until the record at an offset is applied, but no longer than the timeout."""
-        deadline = time.monotonic() + timeout_s
         with self._applied:
-            self._applied.wait_for(
-                lambda: self._position > offset, max(0.0, deadline - time.monotonic())
-            )
+            self._applied.wait_for(lambda: self._position > offset, timeout_s)
 
     @property
     def position(self) -> int:

@@ -8,19 +8,19 @@ column of text with its JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kwire.pipeline.errors import PipelineError
+from kwire.pipeline.querying.registered import WRAPPED
 from kwire.registry.schemas.kinds import SchemaKind
+from kwire.registry.schemas.values.json_schema import parsed_json
 from kwire.registry.schemas.values.record_schema import RecordSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-WRAPPED: Final = "value"
 DEPTH_MAX: Final = 20
 """Structs within each other; deeper ones are text."""
 AVRO: Final = {
@@ -66,7 +66,8 @@ def ddl_of(schema: RecordSchema, *, as_read: bool) -> str:
         return _avro(schema.avro.schema, schema.avro.named, ())
     if schema.kind is SchemaKind.PROTOBUF:
         return _message(schema.message(), (), as_read=as_read)
-    return _json_schema(json.loads(schema.text), json.loads(schema.text), 0)
+    whole = parsed_json(schema.text)
+    return _json_schema(whole, whole, 0)
 
 
 def struct(spark: SparkSession, ddl: str) -> StructType:

@@ -34,7 +34,5 @@ class RegistryRefused(RegistryFailure):
 
 
 SUBJECT_NOT_FOUND = 40401
-VERSION_NOT_FOUND = 40402
 SCHEMA_NOT_FOUND = 40403
-CONFIG_NOT_FOUND = 40408
 """Codes of Confluent Schema Registry's documentation, API reference."""

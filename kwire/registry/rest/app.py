@@ -34,7 +34,6 @@ from kwire.registry.subjects.errors import RegistryError, forwarding_failed, pri
 from kwire.registry.subjects.records import Write
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-PLAIN_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
 TARGET_LENGTH_MAX: Final = 16_384
 WITH_BODY: Final = ("POST", "PUT")
 PASSED_OVER_MAX: Final = 64 * 1024 * 1024

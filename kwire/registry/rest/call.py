@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
@@ -53,7 +54,7 @@ class Call:
     pairs: list[tuple[str, str]] = field(default_factory=list)
     """The parameters of the query."""
 
-    @property
+    @cached_property
     def query(self) -> dict[str, str]:
         """The parameters of the query, the first value of each."""
         return dict(reversed(self.pairs))

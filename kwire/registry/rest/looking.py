@@ -61,7 +61,7 @@ def by_id(call: Call) -> Answer:
     version = _of_id(call)
     fields = {**version.described(), "schema": text_of(call, version), "guid": version.guid}
     if call.flag("fetchMaxId"):
-        fields["maxId"] = call.service.registry.contexts[context_of(version.subject)].max_id
+        fields["maxId"] = call.service.registry.context(version.subject).max_id
     return fields
 
 
@@ -113,19 +113,20 @@ def schemas(call: Call) -> list[Answer]:
     """The versions of all subjects that begin with a prefix."""
     registry = call.service.registry
     found: list[SchemaVersion] = []
+    which, latest_only = call.which, call.flag("latestOnly")
     for subject in registry.matching(call.prefix):
-        versions = registry.versions(subject, call.which)
-        found += versions[-1:] if call.flag("latestOnly") else versions
+        versions = registry.versions(subject, which)
+        found += versions[-1:] if latest_only else versions
     return [shown(call, version) for version in call.page(found)]
 
 
 def subjects(call: Call) -> list[str]:
     """The names of subjects."""
-    registry = call.service.registry
+    registry, which = call.service.registry, call.which
     found = [
         subject
         for subject in registry.matching(call.prefix)
-        if any(call.which.takes(each) for each in list(registry.subjects[subject].values()))
+        if any(which.takes(each) for each in list(registry.subjects[subject].values()))
     ]
     return call.page(found)
 

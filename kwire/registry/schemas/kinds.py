@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, Self
@@ -20,6 +22,15 @@ class InvalidSchemaError(Exception):
 
     The message is a sentence for the user. The REST interface answers with error code 42201.
     """
+
+
+@contextmanager
+def reading_reference(name: str) -> Iterator[None]:
+    """Say in an InvalidSchemaError which reference is invalid."""
+    try:
+        yield
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"the reference {name} is invalid: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

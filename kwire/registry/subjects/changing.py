@@ -22,6 +22,7 @@ from kwire.registry.subjects.errors import (
 )
 from kwire.registry.subjects.names import (
     DEFAULT_CONTEXT,
+    has_controls,
     split_name,
     whole_context,
 )
@@ -221,5 +222,5 @@ def delete_context(registry: RegistryState, context: str) -> list[Write]:
 
 def check_level(subject: str) -> None:
     """Raise RegistryError if the name cannot have a config or mode."""
-    if any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in subject):
+    if has_controls(subject):
         raise invalid_subject(subject)

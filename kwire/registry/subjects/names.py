@@ -65,9 +65,14 @@ def in_context_of(parent: str, name: str) -> str:
     return SubjectName(context_of(parent), name).text
 
 
+def has_controls(text: str) -> bool:
+    """Whether a text has a control character."""
+    return any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in text)
+
+
 def is_valid(text: str) -> bool:
     """Whether a schema may be registered under this name."""
-    if not text or any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in text):
+    if not text or has_controls(text):
         return False
     name = split_name(text)
     return bool(name.subject) and name.subject not in RESERVED

@@ -132,14 +132,13 @@ def _completed(
 
 
 def _id_for(registry: RegistryState, candidate: SchemaVersion) -> int:
-    """The id of the candidate: that of an equal schema of its context, the one that it brings, or
-    the next.  Raises RegistryError if another schema has the id that it brings."""
-    context = registry.contexts.get(context_of(candidate.subject))
+    """The id of the candidate: that of an equal schema of its context, the one that the client
+    gives, or the next.  Raises RegistryError if another schema has the id that the client gives."""
+    context = registry.context(candidate.subject)
     if candidate.id < 0:
-        same = None if context is None else context.id_of(candidate)
-        next_id = 1 if context is None else context.max_id + 1
-        return next_id if same is None else same
-    known = None if context is None else context.of_id(candidate.id)
+        same = context.id_of(candidate)
+        return context.max_id + 1 if same is None else same
+    known = context.of_id(candidate.id)
     if known is not None and known.schema != candidate.schema:
         raise not_permitted(f"Overwrite new schema with id {candidate.id} is not permitted.")
     return candidate.id

@@ -204,7 +204,7 @@ class RegistryState:
     def _is_valid(self, old: SchemaVersion | None, new: SchemaVersion) -> bool:
         """Whether the record of a version agrees with earlier records."""
         is_same_version = old is None or (old.id == new.id and old.schema == new.schema)
-        uses = self._context(new.subject).ids.get(new.id, {})
+        uses = self.context(new.subject).ids.get(new.id, {})
         is_same_id = all(each.schema == new.schema for each in list(uses.values())[:1])
         if is_same_version and is_same_id:
             return True
@@ -213,7 +213,7 @@ class RegistryState:
         # In import mode a version may be replaced, and with it the only use of an id.
         return is_same_id or list(uses) == [(new.subject, new.version)]
 
-    def _context(self, subject: str) -> SchemaContext:
+    def context(self, subject: str) -> SchemaContext:
         """The context of a subject; an empty one if it is not known."""
         return self.contexts.get(context_of(subject)) or SchemaContext()
 
@@ -345,25 +345,18 @@ class RegistryState:
         """Whether a subject, or any of a context (`:.context:`), has versions."""
         which = Filter.ALL if deleted else Filter.LIVE
         names = [subject] if split_name(subject).subject else self.matching(subject)
-        return any(which.takes(each) for name in names for each in self.versions(name, Filter.ALL))
+        return any(self.versions(name, which) for name in names)
 
     # -- ids
 
     def by_id(self, schema_id: int, subject: str = "") -> SchemaVersion | None:
         """A version with this id, if possible of the subject, which names the context, too."""
-        name = split_name(subject)
-        context = self.contexts.get(name.context)
-        uses = {} if context is None else context.ids.get(schema_id, {})
-        for use, version in list(uses.items()):
-            if use[0] == subject:
-                return version
-        if name.subject and name.context == DEFAULT_CONTEXT:
-            for other in list(self._names(subject))[1:]:
-                uses = self.contexts[context_of(other)].ids.get(schema_id, {})
-                for use, version in list(uses.items()):
-                    if use[0] == other:
+        if split_name(subject).subject:
+            for name in self._names(subject):
+                for use, version in list(self.context(name).ids.get(schema_id, {}).items()):
+                    if use[0] == name:
                         return version
-        return None if context is None else context.of_id(schema_id)
+        return self.context(subject).of_id(schema_id)
 
     def uses(self, version: SchemaVersion, *, deleted: bool = False) -> list[SchemaVersion]:
         """The versions with the same id in the same context, sorted by subject and version."""

@@ -18,7 +18,7 @@ from kwire.registry.client.described import SchemaText
 from kwire.registry.client.framing import framed, guid_header
 from kwire.registry.client.registered import RegisteredSchemas, RegistryAway
 from kwire.registry.client.rest import RegistryClient
-from kwire.registry.schemas.kinds import SchemaKind
+from kwire.registry.schemas.kinds import InvalidSchemaError, SchemaKind
 from kwire.registry.schemas.values.data import Data
 from kwire.registry.schemas.values.record_schema import RecordSchema
 from tests.pipeline.querying.queries import Bench
@@ -227,3 +227,8 @@ def test_protobuf_and_json_schema_become_columns(bench: Bench, double: RegistryD
             "maybe": None,
         }
     ]  # fmt: skip
+
+
+def test_json_schema_that_is_not_json_is_refused_as_an_invalid_schema() -> None:
+    with pytest.raises(InvalidSchemaError, match="not JSON"):
+        ddl_of(RecordSchema(JSON, "{"), as_read=True)

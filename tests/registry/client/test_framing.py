@@ -7,7 +7,6 @@ import pytest
 from kwire.registry.client.framing import SchemaFrame, frame_of, framed, guid_header
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
-NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
 def test_prefix_has_a_zero_and_the_id_in_four_bytes() -> None:

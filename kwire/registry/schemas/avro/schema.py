@@ -12,9 +12,9 @@ from kwire.registry.schemas.json_text import compact, document
 from kwire.registry.schemas.kinds import (
     READER_AND_WRITER,
     Incompatibility,
-    InvalidSchemaError,
     SchemaKind,
     Sides,
+    reading_reference,
 )
 from kwire.registry.schemas.pairs import TOO_COMPLEX, TooComplexError
 
@@ -28,10 +28,8 @@ class AvroSchema:
         """Raises InvalidSchemaError.  References define names, whatever they are called by."""
         reader = AvroReader()
         for name, reference in references.items():
-            try:
+            with reading_reference(name):
                 reader.read(document(reference))
-            except InvalidSchemaError as error:
-                raise InvalidSchemaError(f"the reference {name} is invalid: {error}") from None
         self._referred = frozenset(reader.names)
         self.root: Final = reader.read(document(text))
         """The type that the text describes."""

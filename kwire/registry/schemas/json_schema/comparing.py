@@ -198,7 +198,7 @@ class JsonSchemaComparison:
     def _covering(self, part: ObjectPart, name: str) -> JsonSchemaPart | None:
         """The schema of a property that is not named: of the first pattern, or of all others.
 
-        A pattern that RE2 does not know has no property.
+        A pattern that RE2 does not know covers no property.
         """
         self._searches_left -= len(part.patterns)
         if self._searches_left < 0:

@@ -40,8 +40,8 @@ def check_keywords(schema: dict[str, Json]) -> None:
 
     Those whose values are schemas are checked where these are read.
     """
-    for name in schema.keys() & _CHECKED:
-        if not _is_valid(name, schema[name]):
+    for name in schema:
+        if name in _CHECKED and not _is_valid(name, schema[name]):
             raise invalid(name, schema[name])
 
 

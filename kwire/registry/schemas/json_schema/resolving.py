@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from kwire.registry.schemas.json_text import Json, document
-from kwire.registry.schemas.kinds import InvalidSchemaError
+from kwire.registry.schemas.kinds import InvalidSchemaError, reading_reference
 
 METASCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 """What schemas of schemas begin with; one that refers to them accepts any schema."""
@@ -51,10 +51,8 @@ class Documents:
         self.root: Final = self._add(schema, DEFAULT_BASE)
         """The schema itself."""
         for name, text in references.items():
-            try:
+            with reading_reference(name):
                 value = document(text)
-            except InvalidSchemaError as error:
-                raise InvalidSchemaError(f"the reference {name} is invalid: {error}") from None
             spot = self._add(value, _joined(self.root.base, name))
             self._spots.setdefault(name, spot)
 
@@ -91,13 +89,17 @@ class Documents:
         if spot is None:
             if address.startswith(METASCHEMAS):
                 return None
-            raise InvalidSchemaError(f'the schema refers to "{reference}", which is not there')
+            raise _missing(reference)
         if fragment and not fragment.startswith("/"):
             anchored = self._anchors.get(f"{spot.base}#{fragment}")
             if anchored is None:
-                raise InvalidSchemaError(f'the schema refers to "{reference}", which is not there')
+                raise _missing(reference)
             return anchored
         return _at(spot, fragment, reference)
+
+
+def _missing(reference: str) -> InvalidSchemaError:
+    return InvalidSchemaError(f'the schema refers to "{reference}", which is not there')
 
 
 def _at(spot: Spot, pointer: str, reference: str) -> Spot:
@@ -110,7 +112,7 @@ def _at(spot: Spot, pointer: str, reference: str) -> Spot:
         elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
             value = value[int(name[:9])]
         else:
-            raise InvalidSchemaError(f'the schema refers to "{reference}", which is not there')
+            raise _missing(reference)
         base = _own_base(value, base)
     return Spot(value, base, spot.is_modern)
 

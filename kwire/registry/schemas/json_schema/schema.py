@@ -24,8 +24,6 @@ class JsonSchema:
         """Raises InvalidSchemaError."""
         self.document: Final[Json] = document(text)
         """The schema as JSON."""
-        self.references: Final = dict(references)
-        """The texts of those that it may refer to, by name."""
         self.root: Final[JsonSchemaPart] = JsonSchemaReader(
             Documents(self.document, references)
         ).read()

@@ -229,9 +229,9 @@ class ProtoComparison:
     def _types(
         self, reader: str, writer: str, place: MessagePlace, path: tuple[str, ...]
     ) -> list[SchemaDifference]:
-        """The names of two types that are no maps."""
-        new = self._reader.find(reader, place.reader_scope) if reader not in SCALARS else None
-        old = self._writer.find(writer, place.writer_scope) if writer not in SCALARS else None
+        """Two types by their names; neither is a map."""
+        new = _named(self._reader, reader, place.reader_scope)
+        old = _named(self._writer, writer, place.writer_scope)
         new_kind, old_kind = _scalar_kind(reader, new), _scalar_kind(writer, old)
         if (new_kind is None) != (old_kind is None):
             return [SchemaDifference("FIELD_KIND_CHANGED", path)]
@@ -266,8 +266,7 @@ class ProtoComparison:
         """Labels that are written: a list of numbers is packed, and a number is not."""
         if reader.label is None or writer.label is None or reader.label == writer.label:
             return []
-        found = self._reader.find(reader.type, place.reader_scope)
-        kind = _scalar_kind(reader.type, None if reader.type in SCALARS else found)
+        kind = _scalar_kind(reader.type, _named(self._reader, reader.type, place.reader_scope))
         if kind is None or kind == STRING_OR_BYTES:
             return []
         return [SchemaDifference("FIELD_NUMERIC_LABEL_CHANGED", path)]
@@ -282,6 +281,11 @@ def _shared_oneofs(reader: ProtoMessage, writer: ProtoMessage) -> dict[int, tupl
 
 def _by_number(fields: Iterable[ProtoField]) -> dict[int, ProtoField]:
     return {field.number: field for field in fields}
+
+
+def _named(types: Types, name: str, scope: tuple[str, ...]) -> NamedType | None:
+    """The message or enum of a name, None for a scalar."""
+    return None if name in SCALARS else types.find(name, scope)
 
 
 def _scalar_kind(name: str, named: NamedType | None) -> str | None:

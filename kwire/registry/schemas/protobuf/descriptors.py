@@ -21,7 +21,7 @@ from kwire.registry.schemas.protobuf.elements import (
     ProtoService,
     Word,
 )
-from kwire.registry.schemas.protobuf.naming import Types
+from kwire.registry.schemas.protobuf.naming import NamedType, Types
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (
@@ -86,7 +86,11 @@ class _DescriptorMaker:
 
     def full_name(self, name: str) -> str:
         """The full name of a type at this place.  Raises InvalidSchemaError."""
-        found = self._types.full_name(name, self._scope)
+        return self._named(name).full_name
+
+    def _named(self, name: str) -> NamedType:
+        """The type that a name means at this place.  Raises InvalidSchemaError."""
+        found = self._types.find(name, self._scope)
         if found is None:
             raise InvalidSchemaError(f'the type "{name[:80]}" is not defined')
         return found
@@ -173,11 +177,10 @@ class _DescriptorMaker:
         """Set the type of a field: a scalar, or the full name of a message or an enum."""
         number = SCALARS.get(name)
         if number is None:
-            full = self.full_name(name)
-            found = self._types.find(f".{full}", ())
-            is_enum = found is not None and isinstance(found.element, ProtoEnum)
+            found = self._named(name)
+            is_enum = isinstance(found.element, ProtoEnum)
             number = TYPE_GROUP if is_group else TYPE_ENUM if is_enum else TYPE_MESSAGE
-            target.type_name = f".{full}"
+            target.type_name = f".{found.full_name}"
         target.type = number  # type: ignore[assignment]  # a number
 
     def _map_entry(self, field: ProtoField, types: MapType) -> DescriptorProto:

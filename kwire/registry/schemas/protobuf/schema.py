@@ -13,6 +13,7 @@ from kwire.registry.schemas.kinds import (
     InvalidSchemaError,
     SchemaKind,
     Sides,
+    reading_reference,
 )
 from kwire.registry.schemas.pairs import TOO_COMPLEX, TooComplexError
 from kwire.registry.schemas.protobuf.comparing import ProtoComparison, incompatibility
@@ -139,10 +140,8 @@ class _Imports:
 
     def _file(self, name: str) -> ProtoFile:
         if name in self._references:
-            try:
+            with reading_reference(name):
                 return any_file_of(self._references[name])
-            except InvalidSchemaError as error:
-                raise InvalidSchemaError(f"the reference {name} is invalid: {error}") from None
         known = well_known(name)
         if known is None:
             raise InvalidSchemaError(f'the schema imports "{name[:200]}", which no reference has')

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kwire.registry.schemas.values.avro_values import NAMED, AvroValues, name_of
+from kwire.registry.schemas.values.avro_values import AvroValues, is_named, name_of
 
 
 def with_read_defaults(schema: Any, named: Mapping[str, Any], *, names_branches: bool) -> Any:  # noqa: ANN401 - JSON
@@ -59,8 +59,8 @@ def _as_read(value: Any, schema: Any, named: Mapping[str, Any], names: bool) -> 
         name, inner = value
         by_name = {name_of(each): each for each in schema}
         found = _as_read(inner, by_name[name], named, names)
-        several = sum(_is_named(each, named) for each in schema) > 1
-        return (name, found) if names and several and _is_named(by_name[name], named) else found
+        several = sum(is_named(each, named) for each in schema) > 1
+        return (name, found) if names and several and is_named(by_name[name], named) else found
     if isinstance(schema, str):
         schema = named.get(schema, schema)
     if isinstance(schema, str):
@@ -87,9 +87,3 @@ def _logical(value: Any, schema: dict[str, Any], kind: str) -> Any:  # noqa: ANN
 
     reader = LOGICAL_READERS.get(f"{kind}-{schema.get('logicalType')}")
     return value if reader is None else reader(value, schema, None)
-
-
-def _is_named(schema: Any, named: Mapping[str, Any]) -> bool:  # noqa: ANN401 - JSON
-    if isinstance(schema, str):
-        return schema in named
-    return isinstance(schema, dict) and schema.get("type") in NAMED

@@ -108,7 +108,7 @@ class AvroValues:
         """
         tag = next(iter(data)) if isinstance(data, Mapping) and len(data) == 1 else None
         named = {name_of(each): each for each in branches}
-        if tag is not None and self._is_named_type(named.get(tag)):
+        if tag is not None and is_named(named.get(tag), self._named):
             return (tag, self.value(_inside(data, tag), named[tag], where))
         problems = []
         for name, branch in self._in_order(data, named):
@@ -122,11 +122,6 @@ class AvroValues:
         if len(likely) == 1:  # for `[null, record]`, what is wrong in the record
             raise likely[0]
         raise CannotEncode(f"{where}: not {' or '.join(named)}")
-
-    def _is_named_type(self, schema: Any) -> bool:  # noqa: ANN401 - JSON
-        if isinstance(schema, str):
-            return schema in self._named
-        return isinstance(schema, dict) and schema.get("type") in NAMED
 
     def _in_order(self, data: Data, named: dict[str, Any]) -> list[tuple[str, Any]]:
         """The branches in the order in which they are tried.
@@ -151,6 +146,13 @@ class AvroValues:
             except CannotEncode as problem:
                 self._branches[key] = problem
         return self._branches[key]
+
+
+def is_named(schema: Any, named: Mapping[str, Any]) -> bool:  # noqa: ANN401 - JSON
+    """Whether a branch of a union is a record, enum or fixed type."""
+    if isinstance(schema, str):
+        return schema in named
+    return isinstance(schema, dict) and schema.get("type") in NAMED
 
 
 def name_of(branch: Any) -> str:  # noqa: ANN401 - JSON

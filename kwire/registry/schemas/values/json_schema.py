@@ -57,7 +57,7 @@ def json_checker(text: str, references: Iterable[tuple[str, str]]) -> Callable[[
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT7
 
-    schema = _parsed(text)
+    schema = parsed_json(text)
     kind = validators.validator_for(schema, default=validators.Draft7Validator)
     try:
         kind.check_schema(schema)
@@ -65,7 +65,7 @@ def json_checker(text: str, references: Iterable[tuple[str, str]]) -> Callable[[
         raise InvalidSchemaError(f"the JSON Schema is invalid: {_short(error)}") from None
     base = str(schema.get("$id", "")) if isinstance(schema, dict) else ""
     resources = [
-        (each_name, Resource.from_contents(_parsed(each), default_specification=DRAFT7))
+        (each_name, Resource.from_contents(parsed_json(each), default_specification=DRAFT7))
         for name, each in references
         for each_name in {name, urljoin(base, name)}
     ]
@@ -86,7 +86,8 @@ def json_checker(text: str, references: Iterable[tuple[str, str]]) -> Callable[[
     return check
 
 
-def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON
+def parsed_json(text: str) -> Any:  # noqa: ANN401 - JSON
+    """The JSON of a schema's text.  Raises InvalidSchemaError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +11,12 @@ from kwire.registry.schemas.protobuf.schema import ProtobufSchema
 from kwire.registry.schemas.values import protobuf
 from kwire.registry.schemas.values.avro import ParsedAvro, avro_bytes, avro_data, parsed_avro
 from kwire.registry.schemas.values.data import PLAIN, Data, Shape
-from kwire.registry.schemas.values.json_schema import json_bytes, json_checker, json_data
+from kwire.registry.schemas.values.json_schema import (
+    json_bytes,
+    json_checker,
+    json_data,
+    parsed_json,
+)
 from kwire.registry.schemas.values.problem import CannotDecode, CannotEncode
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ class RecordSchema:
         self.text = text
         self.references = list(references)
         self._messages: dict[tuple[int, ...], Descriptor] = {}
+        self._indexes: dict[str, tuple[int, ...]] = {}
+        """The indexes of messages by their names."""
 
     @cached_property
     def avro(self) -> ParsedAvro:
@@ -61,16 +67,13 @@ class RecordSchema:
             return self.avro.name or ""
         if self.kind is SchemaKind.PROTOBUF:
             return str(self.message(message).full_name)
-        try:
-            schema = json.loads(self.text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidSchemaError(f"the JSON Schema is not JSON: {error}") from None
+        schema = parsed_json(self.text)
         return str(schema.get("title", "")) if isinstance(schema, dict) else ""
 
     def message(self, name: str = "") -> Descriptor:
         """The Protobuf message of a name, or the first.  Raises CannotEncode if there is none, and
         InvalidSchemaError."""
-        return self._message(protobuf.indexes_of(self.protobuf, name))
+        return self._message(self._indexes_of(name))
 
     def decoded(
         self, body: bytes, reader: RecordSchema | None = None, shape: Shape = PLAIN
@@ -101,7 +104,7 @@ class RecordSchema:
             if self.kind is SchemaKind.AVRO:
                 return avro_bytes(data, self.avro)
             if self.kind is SchemaKind.PROTOBUF:
-                indexes = protobuf.indexes_of(self.protobuf, message)
+                indexes = self._indexes_of(message)
                 body = protobuf.message_bytes(data, self._message(indexes))
                 return protobuf.indexes_bytes(indexes) + body
             if checks:
@@ -109,6 +112,12 @@ class RecordSchema:
         except InvalidSchemaError as error:
             raise CannotEncode(str(error)) from None
         return json_bytes(data)
+
+    def _indexes_of(self, name: str) -> tuple[int, ...]:
+        """The indexes of a message.  Raises CannotEncode and InvalidSchemaError."""
+        if name not in self._indexes:
+            self._indexes[name] = protobuf.indexes_of(self.protobuf, name)
+        return self._indexes[name]
 
     def _message(self, indexes: tuple[int, ...]) -> Descriptor:
         """The message of the indexes.  Raises InvalidSchemaError if there is none."""
