@@ -107,7 +107,8 @@ in this list, and from no other; imports for types alone count as well.  There a
 
 A module belongs to the room with the longest name that its own name begins with."""
 
-LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
+IN_THE_WHEEL: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
+ONLY_IN_A_CLONE: list[str] = PYPROJECT["tool"]["kwire"]["only-in-a-clone"]
 
 WINGS_MAX = 14
 """Folders in `kwire/`: a visitor looks at each of them once.  The console and the registry are two
@@ -311,13 +312,30 @@ def test_kwire_alone_needs_only_its_own_dependencies() -> None:
             assert allowed, f"{relative(path)} imports {name}: not a dependency of kwire alone"
 
 
-def test_every_package_folder_is_in_the_wheel() -> None:
-    found = {
+def test_every_package_folder_is_listed_for_the_wheel_or_for_a_clone_alone() -> None:
+    found = sorted(
         ".".join((package, *init.parent.relative_to(ROOT / folder).parts))
         for package, folder in FOLDERS.items()
         for init in (ROOT / folder).rglob("__init__.py")
-    }
-    assert found == set(LISTED), "add new sub-packages to [tool.setuptools] packages"
+    )
+    where = (
+        "add new sub-packages to [tool.setuptools] packages, or to only-in-a-clone of tool.kwire"
+    )
+    assert found == sorted([*IN_THE_WHEEL, *ONLY_IN_A_CLONE]), where
+
+
+def test_modules_in_the_wheel_import_none_that_only_a_clone_has() -> None:
+    for _, path in modules():
+        module = import_name(path)
+        if any(is_in(module, package) for package in ONLY_IN_A_CLONE):
+            continue
+        for name in imports(path):
+            missing = any(is_in(name, package) for package in ONLY_IN_A_CLONE)
+            assert not missing, f"{relative(path)} imports {name}, which the wheel does not have"
+
+
+def test_package_data_is_of_packages_that_are_in_the_wheel() -> None:
+    assert PYPROJECT["tool"]["setuptools"]["package-data"].keys() <= set(IN_THE_WHEEL)
 
 
 @pytest.mark.parametrize("package", sorted(FOLDERS))

@@ -8,9 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
-from fnmatch import fnmatch
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,7 +26,6 @@ from kwire.conformance.clients.results import (
     parse,
 )
 from kwire.conformance.clients.suites import (
-    HERE,
     ClientSuite,
     NotObtained,
     NotRun,
@@ -38,7 +35,6 @@ from kwire.conformance.clients.suites import (
 from tests.polling import until
 from tests.security.scram_client import can_log_in
 
-ROOT = Path(__file__).resolve().parents[2]
 SUITES = suites()
 
 MakeSuite = Callable[..., ClientSuite]
@@ -317,16 +313,6 @@ def test_suite_folder_has_all_files(name: str) -> None:
         assert (folder / file).read_text().startswith("# ")
     ours, apaches = (SUITES[name].settings(apache=apache) for apache in (False, True))
     assert ours.items() <= apaches.items(), "Apache Kafka would run with other settings"
-
-
-def test_suite_files_are_package_data() -> None:
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    patterns = tools["package-data"]["kwire.conformance.clients"]
-    for suite in SUITES.values():
-        for path in suite.folder.rglob("*"):
-            inside = path.relative_to(HERE).as_posix()
-            covered = any(fnmatch(inside, pattern) for pattern in patterns)
-            assert path.is_dir() or covered, f"{inside} is in no pattern of package-data"
 
 
 @pytest.mark.long
