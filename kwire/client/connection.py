@@ -8,6 +8,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
+from kwire import __version__
 from kwire.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -36,7 +37,7 @@ TLS_ALERT: Final = b"\x15\x03"
 """The first bytes of the alert by which a TLS listener refuses bytes that are not a handshake."""
 
 CLIENT_SOFTWARE_NAME: Final = "kwire"
-CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
+CLIENT_SOFTWARE_VERSION: Final = __version__
 
 _SIZE = Struct(">i")
 

@@ -6,7 +6,16 @@ import json
 import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlparse
+
+TOOLS: Final = {
+    "uv-receipt.toml": ["uv", "tool", "install"],
+    "pipx_metadata.json": ["pipx", "install", "--force"],
+}
+"""The file by which an environment of `uv tool` or pipx is known, and the command that installs
+into it again.  uv puts no pip there."""
 
 
 def how_to_install(extra: str) -> str:
@@ -15,7 +24,15 @@ def how_to_install(extra: str) -> str:
         direct_url = distribution("kwire").read_text("direct_url.json")
     except PackageNotFoundError:
         direct_url = None
-    return shlex.join([sys.executable, "-m", "pip", "install", *named(extra, direct_url)])
+    return shlex.join([*installer(Path(sys.prefix)), *named(extra, direct_url)])
+
+
+def installer(environment: Path) -> list[str]:
+    """The command that installs packages into the environment of this Python."""
+    for file, command in TOOLS.items():
+        if (environment / file).exists():
+            return command
+    return [sys.executable, "-m", "pip", "install"]
 
 
 def named(extra: str, direct_url: str | None) -> list[str]:

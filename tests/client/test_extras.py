@@ -12,7 +12,7 @@ import pytest
 
 from kwire.cli.serve import Hosting, controlled
 from kwire.client.errors import Misuse
-from kwire.client.extras import how_to_install, named
+from kwire.client.extras import how_to_install, installer, named
 from kwire.client.telemetry import data_points
 from kwire.testing import Kafka
 from kwire.testing.control import ControlError
@@ -61,3 +61,18 @@ def test_telemetry_without_its_extra_says_how_to_install_it(
 )
 def test_named_uses_the_origin_of_the_installation(direct_url: str | None, name: str) -> None:
     assert named("spark", direct_url) == [name]
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("pyvenv.cfg", f"{sys.executable} -m pip install"),
+    ],
+)
+def test_extra_is_installed_by_what_made_the_environment(
+    file: str, command: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).touch()
+    assert shlex.join(installer(tmp_path)) == command
