@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 
 ifndef PYTHON
-PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 VENV_PYTHON := .venv/bin/python
@@ -25,6 +25,9 @@ WORKERS := -n 5 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 TESTS ?= $(WORKERS) -m 'not long'
 # Of `make spark`: an older Spark, one of requirements/spark-*.txt
 SPARK ?= 4.0.0
+# Of `make dist`: the public address of the repository; of `make dist-check`: who installs the wheel
+REPOSITORY ?=
+PYTHONS ?= $(PYTHON)
 # Of `make image`: the image that brings Python, and the name of what is built
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
@@ -32,7 +35,7 @@ IMAGE ?= kwire
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
-	console-figures console-pictures registry-figures
+	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -165,6 +168,18 @@ registry-figures: env-dev ## start and look-ups of a schema registry with 50,000
 console-pictures: env-dev ## the pictures in docs/console.md, after four minutes of traffic
 	KWIRE_CONSOLE_PICTURES=240 $(VENV_PYTHON) -m pytest tests/console/browser/test_pictures.py
 
+dist: env-release ## build the sdist and the wheel in dist/, and check them: REPOSITORY=https://...
+	build/release/bin/python tools/dist.py $(if $(REPOSITORY),--repository '$(REPOSITORY)')
+
+dist-check: ## install the wheel in dist/ by pip, uv and pipx, and use it: PYTHONS='python3.11 python3.14' ARGS='pip uvx'
+	@for python in $(PYTHONS); do $$python tools/check_wheel.py dist/kwire-*.whl $(ARGS); done
+
+release-notes: env-dev ## print what is new in this version, which TAG=v0.1.0 must name
+	@$(VENV_PYTHON) tools/release_notes.py $(TAG)
+
+workflows: env-release ## check .github/workflows with actionlint (which Go builds once) and zizmor
+	build/release/bin/python tools/workflows.py
+
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
 
@@ -175,6 +190,10 @@ env:
 env-dev:
 	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
 	$(PYTHON) tools/environment.py dev
+
+env-release:
+	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
+	$(PYTHON) tools/environment.py release
 
 lock: ## resolve the third-party versions anew (ARGS=--upgrade takes the newest)
 	@$(PYTHON) tools/lock.py $(ARGS)

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.install_lines import ROOT, copy_sources, install_lines
+from tests.install_lines import ROOT, copy_sources, install_lines, pages
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FROM_CLONE = re.compile(r"(?:\.|\.\./kwire)(?:\[([\w,]+)\])?")
 """A requirement that is a folder: the clone, or the clone beside the current folder."""
 NAME = re.compile(r"[\w.-]+")
+BY_NAME = re.compile(
+    r"(?:uvx|uv tool run|uv tool install|uv add|uv pip install|pipx install|pipx run|poetry add)"
+    r" (?:--?[\w-]+ )*'?kwire\b"
+)
+"""Commands beside pip's that take kwire from an index."""
 
 
 def known_packages() -> set[str]:
@@ -47,6 +52,12 @@ def test_install_lines_name_folders_or_published_packages_and_extras_that_exist(
                 assert requirement in known_packages(), (
                     f"{line.page}: pip install {line.text}: {requirement} is not on an index"
                 )
+
+
+def test_no_page_takes_kwire_by_name_from_an_index() -> None:
+    for page in pages():
+        for line in BY_NAME.findall(page.read_text()):
+            pytest.fail(f"{page.relative_to(ROOT)}: {line}: kwire is not on an index yet")
 
 
 @pytest.mark.slow

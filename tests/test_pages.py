@@ -29,7 +29,7 @@ CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 def test_pip_show_prints_the_licence_as_one_word() -> None:
     about = metadata("kwire")
-    assert about["License"] == "Apache-2.0"
+    assert about["License-Expression"] == "Apache-2.0"
     assert about.get_all("License-File") == ["LICENSE"]
 
 

@@ -12,9 +12,10 @@ The ways, all of them without arguments:
 
 Except for `testing`, each way then starts `kwire serve`, writes a record and reads it.  All of it
 happens in a temporary folder, with an empty home and nothing else on PATH than the system's own
-programs.  Each way runs twice: the first time downloads what it needs, and the second time,
-without the network, is what is measured.  The exit status is 1 if a way fails, or takes longer than
-30 seconds without the downloads.
+programs.  Each way runs twice: the first time downloads what it needs, and the second time, without
+the network, is what is measured.  The exit status is 1 if a way fails, or takes more than 30
+seconds of processor time without the downloads: unlike the time on the clock, which is printed too,
+this does not depend on what else the machine does.
 
 This file needs Python 3.11 or newer and its venv module, and nothing else: it can be copied to
 where there is no clone, and tests the Python that runs it.
@@ -26,6 +27,7 @@ import argparse
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BUDGET_S: Final = 30.0
-"""From nothing but a Python and the downloaded files to a record that was read back."""
+"""Processor time from a Python and the downloaded files to a record that was read back."""
 DEADLINE_S: Final = 600.0
 """For any one command; only a broken one comes near."""
 PASSED_ON: Final = re.compile(r"(PIP|UV)_.*|.*_(PROXY|proxy)|SSL_CERT_\w+|LANG|TMPDIR|PYTHONUTF8")
@@ -238,11 +240,22 @@ def check(way: str, wheel: Path, folder: Path) -> bool:
     downloads = folder / "downloads"
     took: list[float] = []
     for turn, offline in (("first", False), ("second", True)):
-        start = time.monotonic()
+        start, processor_start_s = time.monotonic(), processor_s()
         WAYS[way](Stage(folder / way / turn, wheel, downloads, offline))
         took.append(time.monotonic() - start)
-    print(f"{way:8} {took[1]:6.1f} s, and {took[0]:.1f} s with downloads", flush=True)
-    return took[1] <= BUDGET_S
+    processor_time_s = processor_s() - processor_start_s
+    print(
+        f"{way:8} {took[1]:6.1f} s, of the processor {processor_time_s:.1f} s;"
+        f" with downloads {took[0]:.1f} s",
+        flush=True,
+    )
+    return processor_time_s <= BUDGET_S
+
+
+def processor_s() -> float:
+    """The processor time of all commands that have ended, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> int:
@@ -268,7 +281,9 @@ def main() -> int:
     finally:
         shutil.rmtree(folder)
     for way in slow:
-        print(f"check_wheel: {way} took longer than {BUDGET_S:.0f} s", file=sys.stderr)
+        print(
+            f"check_wheel: {way} took more than {BUDGET_S:.0f} s of processor time", file=sys.stderr
+        )
     return 1 if slow else 0
 
 

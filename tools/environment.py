@@ -3,9 +3,11 @@
     python3 tools/environment.py run    what the broker needs
     python3 tools/environment.py dev    also what the checks, tests and demos need
     python3 tools/environment.py mutants    also what `make mutants` needs
+    python3 tools/environment.py release    what builds and checks a release, without kwire
     python3 tools/environment.py spark-4.0.0    as dev, but with an older Spark, for `make spark`
 
-The environment is `.venv`; an older Spark has one of its own, such as `build/spark-4.0.0`.
+The environment is `.venv`; `release` and an older Spark have one of their own, such as
+`build/spark-4.0.0`.
 This runs on Python 3.11 or newer without any packages.  It ends at once if nothing has changed,
 because a file in the environment has a digest of what was installed.
 """
@@ -26,6 +28,7 @@ LOCKS = {
     "run": ["build.txt", "kwire.txt"],
     "dev": ["build.txt", "dev.txt"],
     "mutants": ["build.txt", "mutants.txt"],
+    "release": ["release.txt"],
     "spark-4.0.0": ["build.txt", "dev.txt", "spark-4.0.0.txt"],
 }
 """Lock files in the order of installation.  Build tools come first, for packages from sources."""
@@ -35,7 +38,7 @@ HOLDS = {"run": ["run", "dev", "mutants"], "dev": ["dev", "mutants"]}
 
 def folder(kind: str) -> Path:
     """The environment that has this kind."""
-    return ROOT / "build" / kind if kind.startswith("spark-") else ROOT / ".venv"
+    return ROOT / ".venv" if kind in ("run", "dev", "mutants") else ROOT / "build" / kind
 
 
 def python(kind: str) -> Path:
@@ -106,7 +109,9 @@ def install(kind: str) -> None:
         print(f"{folder(kind).name}: installing {lock.relative_to(ROOT)}", flush=True)
         if not call(*pip, "--no-build-isolation", "--require-hashes", "--requirement", lock):
             raise SystemExit(f"could not install {lock.relative_to(ROOT)}")
-    if not call(*pip, "--no-build-isolation", "--no-deps", "--editable", ROOT):
+    if kind != "release" and not call(
+        *pip, "--no-build-isolation", "--no-deps", "--editable", ROOT
+    ):
         raise SystemExit("could not install kwire into the environment")
     stamp(kind).write_text(installed)
 

@@ -19,6 +19,7 @@ KAFKA_PYTHON = "conformance/clients/kafka-python/requirements"
 
 LOCKS: dict[str, list[str]] = {
     "build.txt": ["requirements/build.in"],
+    "release.txt": ["requirements/release.in", "--constraints=requirements/build.txt"],
     "kwire.txt": ["pyproject.toml"],
     "dev.txt": ["pyproject.toml", "--extra=dev", "--constraints=requirements/kwire.txt"],
     "mutants.txt": ["pyproject.toml", "--extra=mutants", "--constraints=requirements/dev.txt"],
