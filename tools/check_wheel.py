@@ -213,8 +213,8 @@ def by_uv_tool(stage: Stage) -> None:
 def by_pipx(stage: Stage) -> None:
     if not stage.offline:
         wheels = stage.downloads / "wheels"
-        pip = [stage.tools / "python", "-m", "pip"]
-        stage.run(*pip, "download", "--quiet", "--dest", wheels, str(stage.wheel))
+        python = stage.tools / "python"
+        stage.run(python, "-m", "pip", "download", "--quiet", "--dest", wheels, stage.wheel)
     stage.run(stage.tools / "pipx", "install", stage.wheel)
     use(stage, [Path(stage.environment["HOME"], ".local", "bin", "kwire")])
 

@@ -8,8 +8,9 @@ of the same commit has the same bytes.  The wheel is built from the source distr
 must be alike.  Then twine and check-wheel-contents read the files, and pip installs the wheel into
 an empty environment and checks what it needs.
 
-The address of the repository is stated nowhere else.  With `--repository`, the metadata have it,
-and the links of README.md lead there, because an index shows that page without the others.
+The address of the repository is stated nowhere else.  With `--repository`, as in a release, the
+metadata have it, and the links of README.md lead there, because an index shows that page without
+the others.  That page then also names the package instead of the clone.
 
 This runs in the environment `build/release`; see environment.py.
 """
@@ -46,6 +47,12 @@ Documentation = "{0}/tree/{1}/docs"
 """
 
 
+UNPUBLISHED: Final = "kwire is not on PyPI yet"
+FROM_CLONE: Final = f"{UNPUBLISHED}. In the clone, `pip install .` installs"
+ALSO_FROM_CLONE: Final = "`uv tool install .` or `pipx install .`"
+"""What README.md says until a release; the page on the index has the package's name instead."""
+
+
 def run(*command: str | Path, folder: Path = ROOT, epoch: str | None = None) -> str:
     """The output of a command.  It ends this program, with what the command wrote, if it fails."""
     given = os.environ if epoch is None else os.environ | {"SOURCE_DATE_EPOCH": epoch}
@@ -71,8 +78,17 @@ def absolute(page: str, repository: str) -> str:
     return LINK.sub(rf"\g<1>{repository}/blob/{BRANCH}/\g<2>", page)
 
 
+def published(page: str) -> str:
+    """The text of README.md as the index shows it, where kwire is then published."""
+    page = page.replace(FROM_CLONE, "`pip install kwire` installs")
+    page = page.replace(ALSO_FROM_CLONE, ALSO_FROM_CLONE.replace("install .", "install kwire"))
+    if UNPUBLISHED in page:
+        raise SystemExit(f"dist: README.md says in other words that {UNPUBLISHED}")
+    return page
+
+
 def name_repository(source: Path, repository: str) -> None:
-    """Write the address of the repository into the metadata and the links of a copied tree."""
+    """Write the address of the repository into the metadata and README.md of a copied tree."""
     project = source / "pyproject.toml"
     text = project.read_text()
     mark = "\n[project.optional-dependencies]"
@@ -80,7 +96,7 @@ def name_repository(source: Path, repository: str) -> None:
         raise SystemExit("dist: pyproject.toml has another form: where do project.urls belong?")
     project.write_text(text.replace(mark, URLS.format(repository, BRANCH) + mark))
     readme = source / "README.md"
-    readme.write_text(absolute(readme.read_text(), repository))
+    readme.write_text(absolute(published(readme.read_text()), repository))
 
 
 def digest(path: Path) -> str:

@@ -38,7 +38,10 @@ def test_release_writes_the_address_into_metadata_and_links(tmp_path: Path) -> N
     project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
     assert project["urls"]["Issues"] == f"{REPOSITORY}/issues"
     assert project["dependencies"], "the table of addresses must not take what follows it"
-    for link in re.findall(r"\]\(([^)\s]+)\)", (tmp_path / "README.md").read_text()):
+    readme = (tmp_path / "README.md").read_text()
+    assert "\n`pip install kwire` installs" in readme
+    assert "`pipx install kwire`" in readme
+    for link in re.findall(r"\]\(([^)\s]+)\)", readme):
         assert link.startswith(("https://", "#")), link
 
 
