@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kwire.registry.primary import InstanceIdentity
 from kwire.registry.subjects.errors import forwarding_failed
+from kwire.server.http.messages import HttpRequest
 
 TIMEOUT_S: Final = 60.0
 FORWARDED: Final = "x-kwire-forwarded"
@@ -42,14 +42,7 @@ class Forwarder:
         self._authorities = authorities
         self._context: ssl.SSLContext | None = None
 
-    def forward(
-        self,
-        primary: InstanceIdentity,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes,
-    ) -> Forwarded:
+    def forward(self, primary: InstanceIdentity, request: HttpRequest) -> Forwarded:
         """The primary's response.  Raises NotSent, or RegistryError if it does not respond."""
         connection = self._connection(primary)
         try:
@@ -57,9 +50,10 @@ class Forwarder:
                 connection.connect()
             except OSError as error:
                 raise NotSent(str(error)) from error
-            sent = {name: headers[name] for name in SENT_ON if name in headers}
+            headers = {name: text for name, text in request.headers.items() if name in SENT_ON}
+            headers[FORWARDED] = "1"
             try:
-                connection.request(method, target, body or None, {**sent, FORWARDED: "1"})
+                connection.request(request.method, request.target, request.body or None, headers)
                 response = connection.getresponse()
                 data = response.read(RESPONSE_SIZE_BYTES_MAX)
             except (OSError, http.client.HTTPException) as error:
