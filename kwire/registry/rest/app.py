@@ -18,7 +18,7 @@ import trio
 from kwire.registry.rest import changing, looking
 from kwire.registry.rest.access import REALM, Users
 from kwire.registry.rest.call import FORMAT, Call, Text, context_name, split_target
-from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, NotSent
+from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, SendAgain
 from kwire.registry.service import NotPrimary, RegistryService
 from kwire.registry.subjects.errors import RegistryError, forwarding_failed, primary_unknown
 from kwire.registry.subjects.records import Write
@@ -213,8 +213,8 @@ class RegistryApp:
                         break
                     await trio.to_thread.run_sync(election.wait, PATIENCE_S, abandon_on_cancel=True)
                     await trio.sleep(AGAIN_S / 10)
-                except NotSent as error:
-                    log.info("the primary cannot be reached: %s", error)
+                except SendAgain as error:
+                    log.info("the primary does not answer: %s; sending again", error)
                     await trio.sleep(AGAIN_S)
         if (
             election.primary not in (None, election.identity)
@@ -238,7 +238,13 @@ class RegistryApp:
             answer = await trio.to_thread.run_sync(service.change, decide, limiter=self._writers)
             offset = str(service.topic.position - 1)
             return _answered(answer)._replace(headers=((OFFSET, offset),))
-        forward = partial(self._forwarder.forward, primary, call.request)
+        election = service.election
+        forward = partial(
+            self._forwarder.forward,
+            primary,
+            call.request,
+            lambda: election.primary not in (None, primary),
+        )
         found = await trio.to_thread.run_sync(forward, limiter=self._writers)
         if found.status >= 500 and _code(found.body) == primary_unknown().code:
             await trio.sleep(AGAIN_S)

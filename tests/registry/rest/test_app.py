@@ -12,7 +12,7 @@ import pytest
 from kwire.registry.primary import InstanceIdentity
 from kwire.registry.rest.access import Users
 from kwire.registry.rest.app import RegistryApp
-from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarded, Forwarder, NotSent
+from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarded, Forwarder, SendAgain
 from kwire.registry.service import NotPrimary
 from kwire.registry.subjects.errors import RegistryError
 from kwire.registry.subjects.records import Write
@@ -273,7 +273,13 @@ class Primary(Forwarder):
         self.answers = list(answers)
         self.got: list[tuple[InstanceIdentity, str, str, bytes]] = []
 
-    def forward(self, primary: InstanceIdentity, request: HttpRequest) -> Forwarded:
+    def forward(
+        self,
+        primary: InstanceIdentity,
+        request: HttpRequest,
+        is_replaced: Callable[[], bool] = lambda: False,
+    ) -> Forwarded:
+        assert not is_replaced()
         self.got.append((primary, request.method, request.target, request.body))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -312,7 +318,7 @@ async def test_error_of_the_primary_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [NotSent("refused"), Forwarded(500, b'{"error_code":50004}', -1)], ids=type
+    "first", [SendAgain("refused"), Forwarded(500, b'{"error_code":50004}', -1)], ids=type
 )
 async def test_change_is_sent_again_if_the_primary_was_another(
     first: Forwarded | Exception,
