@@ -75,12 +75,12 @@ ROOMS: dict[str, str] = {
     "kwire.requests.handlers.quorum": "what requests about the quorum have in common",
     "kwire.requests.handlers": "one module for each API key",
     "kwire.requests.shortcuts": "answers to requests that are repeated byte for byte",
-    "kwire.server.http": "a small HTTP server: metrics and the control of tests",
+    "kwire.server.http": "a small HTTP server: metrics, the control of tests, and the registry",
     "kwire.server.metrics": "what a broker counts, and how a scrape shows it",
     "kwire.testing.hooks.control": "what tests ask of a broker over HTTP",
     "kwire.server.network": "listeners and connections",
     "kwire.server": "start and stop",
-    "kwire.server.asgi": "HTTP for what is no broker: the console and the registry",
+    "kwire.server.asgi": "an ASGI application over HTTP: the console",
     # What works with any Kafka.
     "kwire.registry.schemas": "Avro, Protobuf and JSON Schema: parsed, compared and applied: pure",
     "kwire.registry.client": "a registry over HTTP, and records that begin with its ids",
@@ -125,14 +125,15 @@ CLOSED: dict[str, set[str]] = {
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
-    # An application in, responses out: it knows nothing of Kafka.
-    "kwire.server.asgi": set(),
+    # An application in, responses out: they know nothing of Kafka.
+    "kwire.server.http": set(),
+    "kwire.server.asgi": {"kwire.server.http"},
     # TLS for its own clients and servers, by the names of Kafka's settings.
     "kwire.registry": {
         "kwire.client",
         "kwire.codecs",
         "kwire.security.tls",
-        "kwire.server.asgi",
+        "kwire.server.http",
     },
     "kwire.console": {
         "kwire.client",
@@ -140,6 +141,7 @@ CLOSED: dict[str, set[str]] = {
         "kwire.registry.client",
         "kwire.registry.schemas",
         "kwire.server.asgi",
+        "kwire.server.http",
         "kwire.testing.control",
     },
     "kwire.pipeline": {
@@ -202,7 +204,7 @@ ONLY_IN: dict[str, set[str]] = {
     "pytest": {"conformance", "kwire/testing"},
     "jsonschema": {"kwire/registry"},
     "referencing": {"kwire/registry"},
-    "starlette": {"kwire/console", "kwire/registry", "kwire/server/asgi"},
+    "starlette": {"kwire/console", "kwire/server/asgi"},
     "trustme": {"conformance"},
 }
 """What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""

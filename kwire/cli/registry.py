@@ -119,7 +119,7 @@ def command(
     if tls_client_ca is not None and tls_certificate is None:
         raise click.UsageError("--tls-client-ca needs --tls-certificate")
     from kwire.registry.serving import RegistryOptions
-    from kwire.server.asgi.serving import TlsFiles
+    from kwire.server.http.process import TlsFiles
 
     tls = None
     if tls_certificate is not None and tls_key is not None:

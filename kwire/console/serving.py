@@ -15,12 +15,8 @@ from kwire.console.app import application
 from kwire.console.pool import ClusterPool
 from kwire.console.security import TOKEN_PARAMETER, access_rules
 from kwire.console.site import Site
-from kwire.server.asgi.serving import (
-    bound_socket,
-    reachable_host,
-    serve_until_stopped,
-    tune_interpreter,
-)
+from kwire.server.asgi.serving import serve_until_stopped
+from kwire.server.http.process import bound_socket, reachable_host, tune_interpreter
 
 HOST_DEFAULT: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 8080

@@ -142,6 +142,22 @@ class RegistryMember(ClassicMembership):
         """See ClassicMembership."""
         return json.dumps(self._identity.fields()).encode()
 
+    def remove_predecessors(self) -> None:
+        """Remove members with this instance's address, before it joins.
+
+        They are a killed process, or a membership that this one has lost: this instance has bound
+        the address.  Else an election would wait until their sessions end.  A member that is alive
+        after all joins again with its next heartbeat.
+        """
+        for member_id, data in self.present_members().items():
+            try:
+                identity = read_identity(json.loads(data))
+            except ValueError:
+                continue
+            if (identity.host, identity.port) == (self._identity.host, self._identity.port):
+                log.info("removing %s from the group: it had this instance's address", member_id)
+                self.remove(member_id, "another process has its address")
+
     def assignments(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
         """See ClassicMembership."""
         elected = elect(members)
@@ -221,6 +237,7 @@ class PrimaryElection:
     def _run(self, cluster: Cluster) -> None:
         """Be a member until an error or the end."""
         member = self._member = RegistryMember(cluster, self._group_id, self.identity)
+        member.remove_predecessors()
         try:
             while not self._stopped.is_set():
                 self._before_join()

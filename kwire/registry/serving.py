@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import logging
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,21 +17,30 @@ from kwire.client.cluster import Cluster
 from kwire.client.errors import Misuse
 from kwire.registry.primary import GROUP_DEFAULT, InstanceIdentity
 from kwire.registry.rest.access import read_users
-from kwire.registry.rest.app import RegistryApp
+from kwire.registry.rest.app import TARGET_LENGTH_MAX, RegistryApp, refused
 from kwire.registry.rest.forwarding import Forwarder
 from kwire.registry.schemas.levels import messages
 from kwire.registry.schemas.parsing import parse
 from kwire.registry.service import RegistryService, RegistrySettings
 from kwire.registry.topic import TOPIC_DEFAULT
-from kwire.server.asgi.serving import (
+from kwire.server.http.process import (
+    STOP_S,
     TlsFiles,
     bound_socket,
     reachable_host,
-    serve_until_stopped,
+    stop_event,
     tune_interpreter,
 )
+from kwire.server.http.server import HttpLimits, HttpServer
 
-HTTP_LOG: Final = logging.getLogger("kwire.registry.http")
+LIMITS: Final = HttpLimits(
+    # A record has 1 MB at most by Kafka's default, and a schema in JSON may be four times as long.
+    body_bytes=4 * 1024 * 1024,
+    connections=10_000,
+    idle_s=60,
+    passed_over_bytes=64 * 1024 * 1024,
+    head_bytes=2 * TARGET_LENGTH_MAX,
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,11 @@ def run_registry(
     bound or a file cannot be read, Misuse if a file is wrong, ClientError if the topic cannot be
     loaded.
     """
+    tls = None
     try:
         users = None if options.users is None else read_users(options.users)
         if options.tls is not None:
-            _check(options.tls)
+            tls = options.tls.context()
     except (ValueError, ssl.SSLError) as problem:
         raise Misuse(str(problem)) from None
     listener = bound_socket(options.host, options.port)
@@ -85,25 +95,20 @@ def run_registry(
         listener.close()
         raise
     app = RegistryApp(service, users=users, forwarder=Forwarder(options.authorities))
+    server = HttpServer(
+        "registry", app.answer, LIMITS, admit=app.admit, refuse=refused, tls=tls, headers=()
+    )
     announce(identity.url)
     try:
-        trio.run(
-            partial(
-                serve_until_stopped,
-                app,
-                listener,
-                HTTP_LOG,
-                exit_on_eof=options.exit_on_eof,
-                tls=options.tls,
-            )
-        )
+        trio.run(partial(_serve, server, listener, exit_on_eof=options.exit_on_eof))
     finally:
         service.stop()
 
 
-def _check(tls: TlsFiles) -> None:
-    """Read the files of HTTPS.  Raises OSError, of which SSLError is one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tls.certificate, tls.key)
-    if tls.client_ca is not None:
-        context.load_verify_locations(tls.client_ca)
+async def _serve(server: HttpServer, listener: socket.socket, *, exit_on_eof: bool) -> None:
+    """Serve on a bound socket until the process is told to stop."""
+    async with trio.open_nursery() as nursery:
+        stopped = stop_event(nursery, exit_on_eof=exit_on_eof)
+        sockets = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+        await server.serve_until(sockets, stopped, STOP_S)
+        nursery.cancel_scope.cancel()

@@ -13,7 +13,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.errors import Misuse
 from kwire.registry.rest.access import Users, read_users
 from kwire.registry.serving import RegistryOptions, run_registry
-from kwire.server.asgi.serving import TlsFiles
+from kwire.server.http.process import TlsFiles
 from kwire.testing import Kafka
 from kwire.testing.registry import Registry
 from tests.registry.asking import Asking, record

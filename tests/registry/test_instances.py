@@ -190,6 +190,21 @@ def test_paused_primary_contradicts_nothing_when_it_wakes(pair: list[Registry]) 
 
 
 @pytest.mark.long
+def test_change_sent_to_a_paused_primary_is_made_by_the_next_one(pair: list[Registry]) -> None:
+    primary, other = elected(pair)
+    os.kill(primary.pid, signal.SIGSTOP)
+    try:
+        with Asking(other.url) as asking:
+            began = time.monotonic()
+            made = asking.register("taken-over", record("TakenOver", "a"))
+            print(f"the change took {time.monotonic() - began:.1f} s")
+            assert made.status == 200, made
+            assert primary_of(other) == other.url
+    finally:
+        os.kill(primary.pid, signal.SIGCONT)
+
+
+@pytest.mark.long
 def test_primary_that_is_killed_again_and_again_loses_nothing(pair: list[Registry]) -> None:
     rng = random.Random(37)
     answers: Answers = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -166,6 +167,9 @@ def test_killed_registry_has_what_it_acknowledged(registry: Registry) -> None:
     with Asking(registry.url) as asking:
         assert asking.get("/subjects/kept/versions/1").data["id"] == made.data["id"]
         assert asking.get("/config/kept").data == {"compatibilityLevel": "FULL"}
+        began = time.monotonic()
         again = asking.register("kept", record("Kept", "a", "b?"))
+        print(f"the first change took {time.monotonic() - began:.2f} s")
+        assert "it had this instance's address" in registry.log
         assert again.data["version"] == 2
         assert again.data["id"] > made.data["id"]

@@ -8,7 +8,7 @@ from kwire.cli.hosting.children import Child, check_extra
 
 REGISTRY_PORT: Final = 8081
 """The port of the registry, unless an option names another; Confluent's has the same."""
-NEEDED: Final = ("starlette", "hypercorn", "fastavro", "google.protobuf")
+NEEDED: Final = ("fastavro", "google.protobuf", "jsonschema")
 
 
 def check_installed() -> None:

@@ -11,6 +11,7 @@ import click
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.listing import Listing
+from kwire.cli.grammar.options import with_options
 from kwire.cli.grammar.statuses import EXIT_FOUND, checks
 from kwire.cli.schemas.options import (
     FORMATS,
@@ -146,9 +147,7 @@ WRITTEN: tuple[Callable[[Any], Any], ...] = (
 
 def written_schema(command: Any) -> Any:  # noqa: ANN401 - a command
     """Add the arguments and options of a schema that is sent to the registry."""
-    for option in reversed(WRITTEN):
-        command = option(command)
-    return command
+    return with_options(command, WRITTEN)
 
 
 @command.command("register")

@@ -33,21 +33,31 @@ def schema_printer(
     It raises NotPrinted for a record that has no schema of the format, or does not agree with it;
     with `skip_bad` it reports such a record on standard error.  Raises Misuse, UsageError.
     """
+    from kwire.registry.client.framing import frame_of
     from kwire.registry.client.registered import RegisteredSchemas, RegistryAway
     from kwire.registry.schemas.kinds import SchemaKind
+    from kwire.registry.schemas.values.data import EXACT
     from kwire.registry.schemas.values.problem import CannotDecode
 
     kind = SchemaKind(FORMATS[form])
     check_installed(kind)
     schemas = RegisteredSchemas(registry_of(registry, cluster))
+    value_of = _value_reader(schemas, kind)
     between = None if key_separator is None else os.fsencode(key_separator)
     out = sys.stdout.buffer
 
+    def key_of(record: ConsumedRecord) -> str:
+        """The key as JSON if it has a schema of any kind, else as text.  Raises CannotDecode."""
+        frame = None if record.key is None else frame_of(record.key, "key", record.headers)
+        if frame is None:
+            return text_of(record.key)
+        return json_text(schemas.of_frame(frame).decoded(frame.body, shape=EXACT))
+
     def show(record: ConsumedRecord) -> None:
         try:
-            line = json_text(_value(schemas, kind, record)).encode()
+            line = json_text(value_of(record)).encode()
             if between is not None:
-                line = _key(schemas, record).encode() + between + line
+                line = key_of(record).encode() + between + line
         except RegistryAway as away:
             out.flush()
             raise NotPrinted(str(away)) from None
@@ -64,29 +74,26 @@ def schema_printer(
     return show
 
 
-def _value(schemas: RegisteredSchemas, kind: SchemaKind, record: ConsumedRecord) -> object:
-    """The data of a record's value; None for null.  Raises CannotDecode."""
+def _value_reader(
+    schemas: RegisteredSchemas, kind: SchemaKind
+) -> Callable[[ConsumedRecord], object]:
+    """A function that returns the data of a record's value; None for null.
+
+    It raises CannotDecode.
+    """
     from kwire.registry.client.framing import frame_of
     from kwire.registry.schemas.values.data import EXACT
     from kwire.registry.schemas.values.problem import CannotDecode
 
-    if record.value is None:
-        return None
-    frame = frame_of(record.value, "value", record.headers)
-    if frame is None:
-        raise CannotDecode("the value does not begin with the id of a schema")
-    schema = schemas.of_frame(frame)
-    if schema.kind is not kind:
-        raise CannotDecode(f"schema {frame.name} is of the type {schema.kind}, not {kind}")
-    return schema.decoded(frame.body, shape=EXACT)
+    def value_of(record: ConsumedRecord) -> object:
+        if record.value is None:
+            return None
+        frame = frame_of(record.value, "value", record.headers)
+        if frame is None:
+            raise CannotDecode("the value does not begin with the id of a schema")
+        schema = schemas.of_frame(frame)
+        if schema.kind is not kind:
+            raise CannotDecode(f"schema {frame.name} is of the type {schema.kind}, not {kind}")
+        return schema.decoded(frame.body, shape=EXACT)
 
-
-def _key(schemas: RegisteredSchemas, record: ConsumedRecord) -> str:
-    """The key as JSON if it has a schema of any kind, else as text.  Raises CannotDecode."""
-    from kwire.registry.client.framing import frame_of
-    from kwire.registry.schemas.values.data import EXACT
-
-    frame = None if record.key is None else frame_of(record.key, "key", record.headers)
-    if frame is None:
-        return text_of(record.key)
-    return json_text(schemas.of_frame(frame).decoded(frame.body, shape=EXACT))
+    return value_of

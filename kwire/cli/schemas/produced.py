@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kwire.cli.grammar.options import with_options
 from kwire.cli.schemas.options import (
     FORMATS,
     check_installed,
@@ -119,10 +120,7 @@ def schema_options(command: Callable[..., R]) -> Callable[..., R]:
         schemas = SchemaOptions(**{name: kwargs.pop(name) for name in names})
         return command(*args, schemas=schemas, **kwargs)
 
-    wrapped: Any = update_wrapper(run, command)
-    for option in reversed(OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]  # click's decorators keep the type
+    return with_options(update_wrapper(run, command), OPTIONS)
 
 
 def schema_parser(
@@ -141,6 +139,8 @@ def schema_parser(
     """
     from kwire.registry.client.serializing import RecordSerializer
     from kwire.registry.schemas.kinds import SchemaKind
+    from kwire.registry.schemas.values.json_schema import json_data
+    from kwire.registry.schemas.values.problem import CannotDecode, CannotEncode
 
     kind = SchemaKind(FORMATS[form])
     check_installed(kind)
@@ -153,32 +153,28 @@ def schema_parser(
         keys.prepare()
     plain = text_parser(key_separator, null_value)
 
+    def encoded(serializer: RecordSerializer, text: bytes | None, part: str) -> bytes | None:
+        """The bytes for JSON; None for null, which deletes the key in a compacted topic.
+
+        Raises BadLine.
+        """
+        if text is None:
+            return None
+        try:
+            data = json_data(text)
+            return None if data is None else serializer.encoded(data)
+        except (CannotDecode, CannotEncode) as problem:
+            raise BadLine(f"the {part}: {problem}") from None
+
     def parse(line: bytes) -> NewRecord:
         record = plain(line)
-        record.value = _encoded(value, record.value, "value")
+        record.value = encoded(value, record.value, "value")
         if keys is not None:
-            record.key = _encoded(keys, record.key, "key")
+            record.key = encoded(keys, record.key, "key")
         return record
 
     shared = None if key is None else os.fsencode(key)
-    return parse, shared if keys is None else _encoded(keys, shared, "key")
-
-
-def _encoded(serializer: RecordSerializer, text: bytes | None, part: str) -> bytes | None:
-    """The bytes for JSON; None for null, which deletes the key in a compacted topic.
-
-    Raises BadLine.
-    """
-    from kwire.registry.schemas.values.json_schema import json_data
-    from kwire.registry.schemas.values.problem import CannotDecode, CannotEncode
-
-    if text is None:
-        return None
-    try:
-        data = json_data(text)
-        return None if data is None else serializer.encoded(data)
-    except (CannotDecode, CannotEncode) as problem:
-        raise BadLine(f"the {part}: {problem}") from None
+    return parse, shared if keys is None else encoded(keys, shared, "key")
 
 
 def _choice(
@@ -191,7 +187,11 @@ def _choice(
     from kwire.registry.client.serializing import SchemaChoice
     from kwire.registry.client.subject_names import SubjectNames
 
-    text = None if path is None else schema_text(path, kind, schemas.references if form else ())
+    text, imports = None, {}
+    if path is not None:
+        text = schema_text(path, kind, schemas.references if form else ())
+        if form == "protobuf":
+            imports = _imports(Path(path).parent, text.text)
     return SchemaChoice(
         kind,
         text,
@@ -201,11 +201,11 @@ def _choice(
         registers=not schemas.no_register,
         normalizes=schemas.normalize,
         checks=not schemas.no_check,
-        imports=_imports(path) if path is not None and form == "protobuf" else {},
+        imports=imports,
     )
 
 
-def _imports(path: str) -> dict[str, str]:
+def _imports(folder: Path, text: str) -> dict[str, str]:
     """The files that a Protobuf schema imports, directly or not, if they are in its folder.
 
     They are found by their names from that folder.  Raises OSError for one that cannot be read.
@@ -213,9 +213,8 @@ def _imports(path: str) -> dict[str, str]:
     from kwire.registry.schemas.kinds import InvalidSchemaError
     from kwire.registry.schemas.protobuf.reading import file_of
 
-    folder = Path(path).parent
     found: dict[str, str] = {}
-    waiting = [Path(path).read_text("utf-8")]
+    waiting = [text]
     while waiting:
         try:
             imported = file_of(waiting.pop())

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kwire.cli.grammar.bounds import PARTITION
+from kwire.cli.grammar.options import with_options
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.serve import PORTS
 from kwire.cli.text.output import printable
@@ -65,9 +66,7 @@ WHICH: Final = (
 
 def which_requests(command: Callable[..., R]) -> Callable[..., R]:
     """Add the options that select requests."""
-    for option in reversed(WHICH):
-        command = option(command)
-    return command
+    return with_options(command, WHICH)
 
 
 def asked_for(apis: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from kwire.client.membership.subscription import (
     write_subscription,
 )
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.join_group import (
     JoinGroupRequest,
@@ -122,16 +123,44 @@ class ClassicMembership(GroupMembership, ABC):
         """
         if not self.member_id or self._instance_id is not None:
             return
+        self.remove(self.member_id, "closed")
+        self.member_id = ""
+
+    def remove(self, member_id: str, reason: str) -> None:
+        """Remove a member from the group; nothing happens if it is none.  The broker logs the
+        reason (KIP-800)."""
         request = LeaveGroupRequest(group_id=self.group_id)
         connection = self._cluster.coordinator(self.group_id, ROLE)
         if (
             connection.version_for(request) < 3
         ):  # KIP-345: version 3 and later have a list of members
-            request.member_id = self.member_id
+            request.member_id = member_id
         else:
-            request.members = [MemberIdentity(member_id=self.member_id, reason="closed")]
+            request.members = [MemberIdentity(member_id=member_id, reason=reason)]
         self._call(request)
-        self.member_id = ""
+
+    def present_members(self) -> dict[str, bytes]:
+        """The metadata of the group's members by member id.
+
+        It is empty while the group rebalances: a coordinator describes the metadata of stable
+        groups alone.
+        """
+        found: dict[str, bytes] = {}
+
+        def ask() -> None:
+            request = DescribeGroupsRequest(groups=[self.group_id])
+            group = self._call(request).groups[0]
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                check(group.error_code, f"describe group {self.group_id}", group.error_message)
+            if group.protocol_type == self.PROTOCOL_TYPE:
+                found.update(
+                    (member.member_id, bytes(member.member_metadata))
+                    for member in group.members
+                    if member.member_metadata
+                )
+
+        self._retrying(ask)
+        return found
 
     def _join_once(self) -> bytes:
         """Joins the group once and returns what is assigned to this member.  The coordinator

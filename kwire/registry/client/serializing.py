@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kwire.client.errors import Misuse
-from kwire.registry.client.described import SchemaText
+from kwire.registry.client.described import RegisteredVersion, SchemaText
 from kwire.registry.client.errors import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryRefused
 from kwire.registry.client.framing import framed
 from kwire.registry.client.rest import RegistryClient
@@ -106,14 +106,26 @@ class RecordSerializer:
         choice = self._choice
         if choice.registers:
             return self._client.register(subject, text, normalize=choice.normalizes)
+        found = self._looked_up(subject, text)
+        assert found.schema_id is not None, "a look-up returns the id"
+        return found.schema_id
+
+    def _version_of(self, subject: str, text: SchemaText) -> int:
+        choice = self._choice
+        if choice.registers:
+            self._client.register(subject, text, normalize=choice.normalizes)
+        version = self._looked_up(subject, text).version
+        assert version is not None, "a look-up returns the version"
+        return version
+
+    def _looked_up(self, subject: str, text: SchemaText) -> RegisteredVersion:
+        """What is registered under the subject.  Raises Misuse if the schema is not."""
         try:
-            found = self._client.look_up(subject, text, normalize=choice.normalizes)
+            return self._client.look_up(subject, text, normalize=self._choice.normalizes)
         except RegistryRefused as refused:
             if refused.code in (SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND):
                 raise Misuse(f"the schema is not registered under the subject {subject}") from None
             raise
-        assert found.schema_id is not None, "a look-up returns the id"
-        return found.schema_id
 
     def _latest(self) -> tuple[int, RecordSchema]:
         choice = self._choice
@@ -160,8 +172,5 @@ class RecordSerializer:
             own = SchemaText(
                 SchemaKind.PROTOBUF, inner, self._imported(inner, set(), (*importing, name))
             )
-            self._id_of(name, own)
-            version = self._client.look_up(name, own, normalize=self._choice.normalizes).version
-            assert version is not None, "a look-up returns the version"
-            found.append(Reference(name, name, version))
+            found.append(Reference(name, name, self._version_of(name, own)))
         return tuple(found)

@@ -1,4 +1,4 @@
-"""The ASGI application: routes, errors in JSON, and where each request is answered.
+"""The application: routes, errors in JSON, and where each request is answered.
 
 Look-ups by id and name are answered at once, on the loop.  What parses a schema runs in a thread.
 What changes something runs in a thread of the primary; another instance sends it on.
@@ -14,30 +14,19 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
 
 from kwire.registry.rest import changing, looking
 from kwire.registry.rest.access import REALM, Users
-from kwire.registry.rest.call import (
-    BODY_SIZE_BYTES_MAX,
-    FORMAT,
-    Call,
-    Text,
-    context_name,
-    split_target,
-)
-from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, NotSent
+from kwire.registry.rest.call import FORMAT, Call, Text, context_name, split_target
+from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, SendAgain
 from kwire.registry.service import NotPrimary, RegistryService
 from kwire.registry.subjects.errors import RegistryError, forwarding_failed, primary_unknown
 from kwire.registry.subjects.records import Write
+from kwire.server.http.messages import HttpReply, HttpRequest
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 TARGET_LENGTH_MAX: Final = 16_384
 WITH_BODY: Final = ("POST", "PUT")
-PASSED_OVER_MAX: Final = 64 * 1024 * 1024
-"""Bytes of a request that are read, though it is too large."""
 PATIENCE_S: Final = 20.0
 """How long a change waits for a primary.  It is longer than an election after a crash takes."""
 AGAIN_S: Final = 0.2
@@ -159,43 +148,45 @@ class RegistryApp:
         self._parsers = trio.CapacityLimiter(PARSERS_MAX)
         self._writers = trio.CapacityLimiter(WRITERS_MAX)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-            return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
-            return
+    def admit(self, request: HttpRequest) -> HttpReply | None:
+        """The reply to a request that is refused whatever its body says."""
         try:
-            response = await self._response(scope, receive)
+            self._routed(request)
         except RegistryError as error:
-            response = _failed(error)
-        except Disconnected:
-            return
-        except Exception:
-            log.exception("cannot answer %s %s", scope["method"], scope["path"])
-            response = _failed(RegistryError(500, "Internal Server Error"))
-        await response(scope, receive, send)
+            return failed(error)
+        return None
 
-    async def _response(self, scope: Scope, receive: Receive) -> Response:
-        """The response to a request.  Raises RegistryError."""
-        headers = dict(Headers(scope=scope))
-        if self._users is not None and not self._users.allows(headers.get("authorization", "")):
-            response = _failed(RegistryError(401, "Unauthorized"))
-            response.headers["www-authenticate"] = f'Basic realm="{REALM}"'
-            return response
-        raw_path, query = scope["raw_path"], scope["query_string"]
-        if len(raw_path) + len(query) > TARGET_LENGTH_MAX:
+    async def answer(self, request: HttpRequest) -> HttpReply:
+        """Answer one request."""
+        try:
+            return await self._answer(request)
+        except RegistryError as error:
+            return failed(error)
+        except Exception:
+            log.exception("cannot answer %s %s", request.method, request.target)
+            return failed(RegistryError(500, "Internal Server Error"))
+
+    def _routed(self, request: HttpRequest) -> tuple[ApiRoute, Call]:
+        """The route of a request, and what its function gets.  Raises RegistryError."""
+        if self._users is not None and not self._users.allows(
+            request.headers.get("authorization", "")
+        ):
+            raise RegistryError(401, "Unauthorized")
+        if len(request.target) > TARGET_LENGTH_MAX:
             raise RegistryError(414, "HTTP 414 URI Too Long")
-        parts, pairs = split_target(raw_path, query)
+        parts, pairs = split_target(request.target)
         context = "."
         if len(parts) > 2 and parts[0] == CONTEXTS:
             context, parts = context_name(parts[1]), parts[2:]
-        route, names = find_route(scope["method"], parts)
-        body = await self._body(route.method, headers, receive)
-        target = raw_path.decode() + (f"?{query.decode()}" if query else "")
-        call = Call(self._service, route.method, target, headers, body, context, names, pairs)
+        route, names = find_route(request.method, parts)
+        if route.method in WITH_BODY:
+            _check_type(request.content_type)
+        call = Call(self._service, request, context, names, pairs)
+        return route, call
+
+    async def _answer(self, request: HttpRequest) -> HttpReply:
+        """The response to a request.  Raises RegistryError."""
+        route, call = self._routed(request)
         if route.way is Way.LOOP and FORMAT not in call.query:
             return _answered(route.answer(call))
         if route.way is not Way.PRIMARY:  # another format of a schema needs to parse it
@@ -203,35 +194,12 @@ class RegistryApp:
             return _answered(await trio.to_thread.run_sync(work, limiter=self._parsers))
         return await self._changed(call, partial(route.answer, call))
 
-    async def _body(self, method: str, headers: dict[str, str], receive: Receive) -> bytes:
-        """The body of a request.  Raises RegistryError if it is too large, or if its type is one
-        that a form of another site could have."""
-        if method not in WITH_BODY:
-            return b""
-        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if not content_type.endswith("json") and content_type != "application/octet-stream":
-            raise RegistryError(415, "HTTP 415 Unsupported Media Type")
-        chunks: list[bytes] = []
-        size_bytes = 0
-        while True:
-            message: Message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            piece: bytes = message.get("body", b"")
-            size_bytes += len(piece)
-            if size_bytes <= BODY_SIZE_BYTES_MAX:
-                chunks.append(piece)
-            has_ended = not message.get("more_body", False)
-            # A client reads the response when it has sent all, so a large body is read, too.
-            if size_bytes > BODY_SIZE_BYTES_MAX and (has_ended or size_bytes > PASSED_OVER_MAX):
-                raise RegistryError(413, f"a request has at most {BODY_SIZE_BYTES_MAX:,} bytes")
-            if has_ended:
-                return b"".join(chunks)
-
-    async def _changed(self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]) -> Response:
+    async def _changed(
+        self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]
+    ) -> HttpReply:
         """The response to a change: this instance's as the primary, or the primary's."""
         election = self._service.election
-        if call.method == "POST" and not election.is_primary:
+        if call.request.method == "POST" and not election.is_primary:
             # Most clients register again and again what is registered.
             known = await trio.to_thread.run_sync(self._service.peek, decide, limiter=self._parsers)
             if known is not None:
@@ -241,31 +209,41 @@ class RegistryApp:
                 try:
                     return await self._at_primary(call, decide)
                 except NotPrimary:
-                    if FORWARDED in call.headers or election.has_none:
+                    if FORWARDED in call.request.headers or election.has_none:
                         break
                     await trio.to_thread.run_sync(election.wait, PATIENCE_S, abandon_on_cancel=True)
                     await trio.sleep(AGAIN_S / 10)
-                except NotSent as error:
-                    log.info("the primary cannot be reached: %s", error)
+                except SendAgain as error:
+                    log.info("the primary does not answer: %s; sending again", error)
                     await trio.sleep(AGAIN_S)
-        if election.primary not in (None, election.identity) and FORWARDED not in call.headers:
+        if (
+            election.primary not in (None, election.identity)
+            and FORWARDED not in call.request.headers
+        ):
             raise forwarding_failed("Error while forwarding the request to the leader")
         raise primary_unknown()
 
     async def _at_primary(
         self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]
-    ) -> Response:
+    ) -> HttpReply:
         """Make the change here or at the primary.  Raises NotPrimary if none is known."""
         service = self._service
         primary = service.election.primary
-        if primary is None or primary == service.election.identity or FORWARDED in call.headers:
+        if (
+            primary is None
+            or primary == service.election.identity
+            or FORWARDED in call.request.headers
+        ):
             # What was begun is ended: a client that gives up learns nothing either way.
             answer = await trio.to_thread.run_sync(service.change, decide, limiter=self._writers)
-            response = _answered(answer)
-            response.headers[OFFSET] = str(service.topic.position - 1)
-            return response
+            offset = str(service.topic.position - 1)
+            return _answered(answer)._replace(headers=((OFFSET, offset),))
+        election = service.election
         forward = partial(
-            self._forwarder.forward, primary, call.method, call.target, call.headers, call.body
+            self._forwarder.forward,
+            primary,
+            call.request,
+            lambda: election.primary not in (None, primary),
         )
         found = await trio.to_thread.run_sync(forward, limiter=self._writers)
         if found.status >= 500 and _code(found.body) == primary_unknown().code:
@@ -274,37 +252,37 @@ class RegistryApp:
         if found.offset >= 0:
             wait = partial(service.topic.wait_for, found.offset, READ_BACK_S)
             await trio.to_thread.run_sync(wait, limiter=self._writers)
-        return Response(found.body, found.status, media_type=CONTENT_TYPE)
+        return HttpReply(found.status, found.body, CONTENT_TYPE)
 
 
-class Disconnected(Exception):
-    """The client has gone before its request was complete."""
+def refused(status: int, reason: str) -> HttpReply:
+    """The reply to what the server refuses, because it is no valid request of HTTP."""
+    return failed(RegistryError(status, reason))
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """Answer hypercorn's messages about the start and the end."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
-
-
-def _answered(answer: object) -> Response:
-    """The response with an answer."""
-    if isinstance(answer, Text):
-        return Response(answer.text, media_type=CONTENT_TYPE)
-    if answer is None:
-        return Response(status_code=204)
-    body = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
-    return Response(body, media_type=CONTENT_TYPE)
-
-
-def _failed(error: RegistryError) -> Response:
+def failed(error: RegistryError) -> HttpReply:
     """The response with an error."""
     fields = {"error_code": error.code, "message": error.message}
     body = json.dumps(fields, separators=(",", ":")).encode()
-    return Response(body, error.status, media_type=CONTENT_TYPE)
+    headers = (("www-authenticate", f'Basic realm="{REALM}"'),) if error.code == 401 else ()
+    return HttpReply(error.status, body, CONTENT_TYPE, headers)
+
+
+def _check_type(content_type: str) -> None:
+    """Raise RegistryError if a body is of a type that a form of another site could have."""
+    name = content_type.partition(";")[0].strip().lower()
+    if not name.endswith("json") and name != "application/octet-stream":
+        raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+
+
+def _answered(answer: object) -> HttpReply:
+    """The response with an answer."""
+    if isinstance(answer, Text):
+        return HttpReply(200, answer.text.encode(), CONTENT_TYPE)
+    if answer is None:
+        return HttpReply(204)
+    body = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+    return HttpReply(200, body, CONTENT_TYPE)
 
 
 def _code(body: bytes) -> object:

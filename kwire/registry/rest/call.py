@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -21,13 +20,12 @@ from kwire.registry.subjects.state import Filter
 
 if TYPE_CHECKING:
     from kwire.registry.service import RegistryService
+    from kwire.server.http.messages import HttpRequest
 
 LATEST: Final = "latest"
 FORMAT: Final = "format"
 """The parameter of the query that says how schemas are written."""
 VERSION_MAX: Final = (1 << 31) - 1
-BODY_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A record has 1 MB at most by Kafka's default, and a schema in JSON may be four times as long."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,7 @@ class Call:
     """A request."""
 
     service: RegistryService
-    method: str
-    target: str
-    """Path and query, as they were sent."""
-    headers: Mapping[str, str]
-    body: bytes
+    request: HttpRequest
     context: str = DEFAULT_CONTEXT
     """The context before the path: `/contexts/{context}/subjects`."""
     names: dict[str, str] = field(default_factory=dict)
@@ -127,11 +121,12 @@ class Call:
 
     def fields(self) -> dict[str, Any]:
         """The JSON object in the body.  Raises RegistryError."""
-        if not self.body:
+        body = self.request.body
+        if not body:
             raise RegistryError(422, "the request needs a body")
         try:
-            fields = json.loads(self.body, parse_constant=_refuse)
-            if b"\\u" in self.body:
+            fields = json.loads(body, parse_constant=_refuse)
+            if b"\\u" in body:
                 # Half of a surrogate pair can be written in JSON, but is no text.
                 json.dumps(fields, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -147,15 +142,16 @@ class Call:
         return SubjectName(self.context, name).text
 
 
-def split_target(raw_path: bytes, query: bytes) -> tuple[list[str], list[tuple[str, str]]]:
+def split_target(target: str) -> tuple[list[str], list[tuple[str, str]]]:
     """The parts of a path, and the parameters of a query, decoded.  Raises RegistryError.
 
     A subject may have a slash, which is `%2F` in the path.
     """
+    path, _, query = target.partition("?")
+    path = path.strip("/")
     try:
-        path = raw_path.decode("ascii").strip("/")
         parts = [unquote(part, errors="strict") for part in path.split("/")] if path else []
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict") if query else []
     except ValueError:
         raise RegistryError(400, "the URL is no valid UTF-8") from None
     return parts, pairs

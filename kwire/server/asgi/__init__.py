@@ -1,1 +1,1 @@
-"""HTTP for what is no broker: the console and the schema registry."""
+"""HTTP for the console: an ASGI application on hypercorn."""

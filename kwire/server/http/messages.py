@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
@@ -22,6 +22,8 @@ class HttpReply(NamedTuple):
     status: int
     body: Any = None
     content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers besides those of the body and the connection."""
 
 
 class HttpError(Exception):
@@ -40,10 +42,25 @@ class HttpRequest(NamedTuple):
 
     method: str
     target: str
-    host: str
-    content_type: str
-    body: bytes
-    accept: str = ""
+    """Path and query as they were sent; h11 lets ASCII through alone."""
+    headers: Mapping[str, str]
+    """The headers by their names in small letters; the last counts if one is repeated."""
+    body: bytes = b""
+
+    @property
+    def host(self) -> str:
+        """The header Host."""
+        return self.headers.get("host", "")
+
+    @property
+    def content_type(self) -> str:
+        """The header Content-Type."""
+        return self.headers.get("content-type", "")
+
+    @property
+    def accept(self) -> str:
+        """The header Accept."""
+        return self.headers.get("accept", "")
 
     @property
     def path(self) -> str:
@@ -76,6 +93,12 @@ class HttpRequest(NamedTuple):
 
 Answer = Callable[[HttpRequest], Awaitable[HttpReply]]
 """Returns the response to a request.  An exception closes the connection and is logged."""
+
+Refuse = Callable[[int, str], HttpReply]
+"""Returns the response of the server itself with a status and a reason."""
+
+Admit = Callable[[HttpRequest], HttpReply | None]
+"""Returns the response to a request whose body is not read, or None to read it."""
 
 
 def check_local(host: str) -> None:

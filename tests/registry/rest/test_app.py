@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
-from starlette.types import Message
 
 from kwire.registry.primary import InstanceIdentity
 from kwire.registry.rest.access import Users
 from kwire.registry.rest.app import RegistryApp
-from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarded, Forwarder, NotSent
+from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarded, Forwarder, SendAgain
 from kwire.registry.service import NotPrimary
 from kwire.registry.subjects.errors import RegistryError
 from kwire.registry.subjects.records import Write
+from kwire.server.http.messages import HttpRequest
 from tests.registry.asking import Answer
 from tests.registry.subjects.toy import Machine
 
@@ -64,7 +64,7 @@ class Api:
     ) -> None:
         self.service = service
         self.app = RegistryApp(service, users=users, forwarder=forwarder)  # type: ignore[arg-type]  # a double of the service
-        self.headers: Mapping[bytes, bytes] = {}
+        self.headers: Mapping[str, str] = {}
         """The headers of the last response."""
 
     async def ask(
@@ -75,31 +75,17 @@ class Api:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a request."""
-        path, _, query = target.partition("?")
-        sent: list[Any] = []
         data = (
             body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         )
         given = {"content-type": "application/json", **(headers or {})}
-
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": data, "more_body": False}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
-        }  # fmt: skip
-        await self.app(scope, receive, send)
-        self.headers = dict(sent[0]["headers"])
-        text = b"".join(each.get("body", b"") for each in sent[1:]).decode()
+        reply = await self.app.answer(HttpRequest(method, target, given, data))
+        self.headers = {"content-type": reply.content_type, **dict(reply.headers)}
+        text = (reply.body or b"").decode()
         try:
-            return Answer(sent[0]["status"], json.loads(text))
+            return Answer(reply.status, json.loads(text))
         except ValueError:
-            return Answer(sent[0]["status"], text)
+            return Answer(reply.status, text)
 
     async def register(self, subject: str, schema: str, **fields: object) -> Answer:
         """Register a schema."""
@@ -114,7 +100,7 @@ def api() -> Api:
 
 async def test_answers_have_the_type_of_the_registry(api: Api) -> None:
     await api.ask("GET", "/")
-    assert api.headers[b"content-type"] == b"application/vnd.schemaregistry.v1+json"
+    assert api.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
 
 
 async def test_version_is_shown_with_its_fields(api: Api) -> None:
@@ -274,7 +260,7 @@ async def test_request_without_a_user_is_refused() -> None:
     api = Api(Service(), users=Users({"ann": "secret"}))
     answer = await api.ask("GET", "/subjects")
     assert (answer.status, answer.code) == (401, 401)
-    assert api.headers[b"www-authenticate"] == b'Basic realm="kwire-registry"'
+    assert api.headers["www-authenticate"] == 'Basic realm="kwire-registry"'
     header = {"authorization": "Basic YW5uOnNlY3JldA=="}
     assert (await api.ask("GET", "/subjects", headers=header)).data == []
 
@@ -290,12 +276,11 @@ class Primary(Forwarder):
     def forward(
         self,
         primary: InstanceIdentity,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes,
+        request: HttpRequest,
+        is_replaced: Callable[[], bool] = lambda: False,
     ) -> Forwarded:
-        self.got.append((primary, method, target, body))
+        assert not is_replaced()
+        self.got.append((primary, request.method, request.target, request.body))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -333,7 +318,7 @@ async def test_error_of_the_primary_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [NotSent("refused"), Forwarded(500, b'{"error_code":50004}', -1)], ids=type
+    "first", [SendAgain("refused"), Forwarded(500, b'{"error_code":50004}', -1)], ids=type
 )
 async def test_change_is_sent_again_if_the_primary_was_another(
     first: Forwarded | Exception,
@@ -356,4 +341,4 @@ async def test_change_without_any_primary_is_refused() -> None:
 
 async def test_primary_says_up_to_where_it_has_written(api: Api) -> None:
     await api.register("s", "a")
-    assert api.headers[OFFSET.encode()] == b"6"
+    assert api.headers[OFFSET] == "6"

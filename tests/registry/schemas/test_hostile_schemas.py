@@ -181,7 +181,7 @@ def test_long_chain_of_references_is_too_complex_to_be_compared() -> None:
 
 
 DEEP_STACK = 250
-"""Calls of a server around the registry; trio, hypercorn and starlette make about a hundred."""
+"""Calls of a server around the registry; trio and the HTTP server make fewer than a hundred."""
 
 
 def below_calls(count: int, work: Callable[[], None]) -> None:

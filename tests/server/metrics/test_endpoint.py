@@ -159,7 +159,7 @@ async def test_slow_lists_the_last_rebalance_of_groups_the_newest_first() -> Non
 
 
 def request(method: str, target: str, host: str = "localhost:1") -> HttpRequest:
-    return HttpRequest(method, target, host, "", b"")
+    return HttpRequest(method, target, {"host": host})
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from kwire.testing.hooks.tracing.traces import TracedRequest
 from tests.inside import RawClient
 from tests.security.tls.authority import Authority
 
+HEADERS = {"host": "localhost:9", "content-type": "application/json"}
 IMPORTED = """
 import sys
 from kwire.cli import serve
@@ -100,7 +101,7 @@ def test_faults_are_injected_into_tls_connections(tmp_path: Path) -> None:
 async def ask_control(control: Control, method: str, target: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
     """The answer of the control to a request, as if it came over HTTP."""
     text = b"" if body is None else json.dumps(body).encode()
-    request = HttpRequest(method, target, "localhost:9", "application/json", text)
+    request = HttpRequest(method, target, HEADERS, text)
     reply = await answer(control, request)
     assert reply.status < 300, reply
     return reply.body

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kwire.registry.schemas.kinds import InvalidSchemaError
 from kwire.registry.schemas.protobuf.elements import (
+    LABELS,
     SCALARS,
     MapType,
     ProtoEnum,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     )
     from google.protobuf.message import Message
 
-LABELS: Final = {"optional": 1, "required": 2, "repeated": 3}
 OPTIONAL, REPEATED = LABELS["optional"], LABELS["repeated"]
 TYPE_GROUP: Final = 10
 TYPE_MESSAGE: Final = 11

@@ -19,6 +19,9 @@ SCALARS: Final = {
 }  # fmt: skip
 """The numbers of `FieldDescriptorProto.Type`.  Other types are names of messages and enums."""
 
+LABELS: Final = {"optional": 1, "required": 2, "repeated": 3}
+"""The labels of fields, with their numbers in a descriptor."""
+
 
 class Word(str):
     """A value without quotation marks: a number, `true`, the name of a value of an enum."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kwire.registry.schemas.kinds import InvalidSchemaError
-from kwire.registry.schemas.protobuf.descriptors import (
-    LABELS,
-    TYPE_GROUP,
-    options_of,
-)
+from kwire.registry.schemas.protobuf.descriptors import TYPE_GROUP, options_of
 from kwire.registry.schemas.protobuf.elements import (
+    LABELS,
     SCALARS,
     NumberRange,
     ProtoEnum,

@@ -11,6 +11,7 @@ from typing import Final
 from kwire.registry.schemas.kinds import InvalidSchemaError
 from kwire.registry.schemas.protobuf.elements import (
     FIELD_NUMBER_MAX,
+    LABELS,
     MapType,
     NumberRange,
     ProtoEnum,
@@ -27,7 +28,6 @@ from kwire.registry.schemas.protobuf.elements import (
 )
 from kwire.registry.schemas.protobuf.tokens import END, NESTED_MAX, Tokens
 
-LABELS: Final = ("optional", "required", "repeated")
 ENUM_NUMBER_MAX: Final = 2**31 - 1
 NUMBERS_AND_TEXTS: Final = tuple("0123456789\"'")
 """The first characters of tokens that no name has."""

@@ -29,6 +29,7 @@ BODIES: dict[str, object] = {
     "/coordinators": {"group": "g"},
     "/forks": {},
 }
+HEADERS = {"host": "localhost:9", "content-type": "application/json"}
 MOVES = ("/leaders", "/coordinators")
 """What takes a broker."""
 
@@ -48,7 +49,8 @@ def ask(
     content_type: str = "application/json",
 ) -> HttpReply:
     text = b"" if body is None else json.dumps(body).encode()
-    return trio.run(answer, control, HttpRequest(method, target, host, content_type, text))
+    headers = {"host": host, "content-type": content_type}
+    return trio.run(answer, control, HttpRequest(method, target, headers, text))
 
 
 def test_faults_are_added_listed_and_removed(control: Control) -> None:
@@ -103,9 +105,7 @@ def test_invalid_clock_request_is_refused(control: Control, said: object) -> Non
 def test_clock_is_held_and_released(control: Control) -> None:
     async def say(held: bool) -> HttpReply:
         body = json.dumps({"held": held}).encode()
-        return await answer(
-            control, HttpRequest("POST", "/clock", "localhost:9", "application/json", body)
-        )
+        return await answer(control, HttpRequest("POST", "/clock", HEADERS, body))
 
     async def test() -> None:
         for held in (True, False):
@@ -173,9 +173,7 @@ def test_request_with_another_host_header_is_refused(control: Control, host: str
 
 def test_body_without_json_content_type_is_refused(control: Control) -> None:
     assert ask(control, "POST", "/faults", RULE, content_type="text/plain").status == 415
-    refused = trio.run(
-        answer, control, HttpRequest("POST", "/faults", "localhost", "application/json", b"{")
-    )
+    refused = trio.run(answer, control, HttpRequest("POST", "/faults", HEADERS, b"{"))
     assert refused.status == 400
     assert refused.body["error"].startswith("the body is not JSON")
     assert not control.faults
