@@ -87,6 +87,7 @@ ELSEWHERE = {
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
     "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",
+    "pip install '.[mcp]'": "tests/test_install_lines.py; the command in tests/console/assistant",
     "pip install '.[registry]'": "tests/test_install_lines.py; the commands in tests/registry",
     "def test_orders_have_a_schema": "tests/registry/test_fixture.py",
     "kwire serve --metrics ": "tests/cli/test_serve.py and tests/server/metrics",
@@ -117,6 +118,8 @@ def test_every_block_is_run_by_a_test() -> None:
             continue  # tests/testing/test_guide.py, but for what IN_TESTING says
         if found.page == "docs/declared-state.md":
             continue  # tests/cli/declared_state/test_guide.py
+        if found.page == "docs/mcp.md" and found.language == "json":
+            continue  # tests/console/assistant/test_page.py
         if found.page == "docker/README.md":
             continue  # tests/docker: the recipes' settings, and the image where it can be built
         assert found.first_line.startswith(tuple(ELSEWHERE)), found
