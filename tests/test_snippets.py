@@ -84,6 +84,7 @@ ELSEWHERE = {
     "process.roles=broker": "tests/cli/test_up_kraft.py, with the addresses of the test",
     "make run ": "what .ci/run does in a fresh clone",
     "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
+    "kubectl apply ": "needs a Kubernetes; tests/docker/test_kubernetes.py has the parts",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
     "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",
