@@ -35,7 +35,7 @@ IMAGE ?= kwire
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
-	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release
+	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release kubernetes
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -182,6 +182,9 @@ workflows: env-release ## check .github/workflows with actionlint (which Go buil
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
+
+kubernetes: env-dev ## the manifests of docker/kubernetes, checked by Kubernetes' own API description (needs Go)
+	$(VENV_PYTHON) tools/kubernetes.py
 
 env:
 	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \

@@ -84,9 +84,11 @@ ELSEWHERE = {
     "process.roles=broker": "tests/cli/test_up_kraft.py, with the addresses of the test",
     "make run ": "what .ci/run does in a fresh clone",
     "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
+    "kubectl apply ": "needs a Kubernetes; tests/docker/test_kubernetes.py has the parts",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
     "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",
+    "pip install '.[mcp]'": "tests/test_install_lines.py; the command in tests/console/assistant",
     "pip install '.[registry]'": "tests/test_install_lines.py; the commands in tests/registry",
     "def test_orders_have_a_schema": "tests/registry/test_fixture.py",
     "kwire serve --metrics ": "tests/cli/test_serve.py and tests/server/metrics",
@@ -117,6 +119,10 @@ def test_every_block_is_run_by_a_test() -> None:
             continue  # tests/testing/test_guide.py, but for what IN_TESTING says
         if found.page == "docs/declared-state.md":
             continue  # tests/cli/declared_state/test_guide.py
+        if found.page == "docs/mcp.md" and found.language == "json":
+            continue  # tests/console/assistant/test_page.py
+        if found.page == "docs/github-actions.md":
+            continue  # tests/tools/test_github_action.py
         if found.page == "docker/README.md":
             continue  # tests/docker: the recipes' settings, and the image where it can be built
         assert found.first_line.startswith(tuple(ELSEWHERE)), found

@@ -26,9 +26,10 @@ VERBS = frozenset({
     "add", "adopt", "advance", "alter", "apply", "archive", "audit", "broker", "check", "clear",
     "client", "compare", "console", "consume", "create", "delete", "delete-offsets", "describe",
     "die", "doctor", "dump", "elect", "end", "expire", "export", "fork", "forks", "happened",
-    "list", "load", "mirror", "move-coordinator", "move-leader", "password", "ping", "produce",
-    "query", "reassign", "register", "registry", "remove", "renew", "replay", "reset", "restore",
-    "run", "serve", "set", "status", "subscriptions", "take", "top", "up", "verify",
+    "list", "load", "mcp", "mirror", "move-coordinator", "move-leader", "password", "ping",
+    "produce", "query", "reassign", "register", "registry", "remove", "renew", "replay",
+    "reset", "restore", "run", "serve", "set", "status", "subscriptions", "take", "top", "up",
+    "verify",
 })  # fmt: skip
 """What commands may be called.  A new word must be none for what another one says already: nothing
 is shown, got or printed, for there are list and describe."""
