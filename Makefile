@@ -30,7 +30,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
-	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
+	env-dev lock image image-compose upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
 	console-figures console-pictures registry-figures
 
@@ -164,6 +164,9 @@ registry-figures: env-dev ## start and look-ups of a schema registry with 50,000
 
 console-pictures: env-dev ## the pictures in docs/console.md, after four minutes of traffic
 	KWIRE_CONSOLE_PICTURES=240 $(VENV_PYTHON) -m pytest tests/console/browser/test_pictures.py
+
+image-compose: env-dev ## build the image with buildah, and run public compose files and Testcontainers' scripts in it (as root): BASE_IMAGE
+	KWIRE_BASE_IMAGE='$(BASE_IMAGE)' $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/docker/test_public_compose.py
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
