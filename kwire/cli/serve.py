@@ -436,7 +436,7 @@ def run(
     try:
         config = load(path, overrides, environ)
         if turn is None:
-            log_configuration(config, path)
+            log_configuration(config, path, str if image is None else image.reading.explained)
         else:
             turn = followed_by(turn, partial(log_configuration, config, path))
         declaration = hosting.declaration if image is None else image.prepare(config)
@@ -555,8 +555,13 @@ def _versions(texts: tuple[str, ...], control: int | None) -> dict[int, int] | N
         raise click.UsageError(f"--max-version: {problem}") from None
 
 
-def log_configuration(config: BrokerConfig, path: Path | None) -> None:
-    """Log version, file and log directories; warn about settings without effect."""
+def log_configuration(
+    config: BrokerConfig, path: Path | None, explained: Callable[[str], str] = str
+) -> None:
+    """Log version, file and log directories; warn about settings without effect.
+
+    `explained` adds to a note where its settings come from.
+    """
     from kwire import __version__
 
     name_broker(config.node_id)
@@ -565,7 +570,7 @@ def log_configuration(config: BrokerConfig, path: Path | None) -> None:
     for directory in config.log_dirs:
         log.info("data in %s", Path(directory).absolute())
     for note in config.notes:
-        log.warning("%s", note)
+        log.warning("%s", explained(note))
     if idle := config.without_effect():
         log.warning("settings without effect: %s (see docs/settings.md)", ", ".join(idle))
 

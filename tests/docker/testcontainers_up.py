@@ -25,9 +25,11 @@ def start(path: Path, folder: Path) -> None:
     module = yaml.safe_load(path.read_text())
     environ, port = module["environment"], module["port"]
     with container(folder, "kafka-host", environ, module["command"]) as running:
-        while running.process.poll() is None and not running.root.joinpath("etc").exists():
+        # The command waits for the script inside the image, as after Docker's start.
+        inside = Path(f"/proc/{running.process.pid}/root/etc/confluent/docker/run")
+        while not inside.exists():
+            assert running.process.poll() is None, running.log.read_text()
             time.sleep(0.01)
-        time.sleep(0.3)  # the command waits for the script by then, as after Docker's start
         begin = time.monotonic()
         running.put(module["path"], module["script"])
         if module["line"]:

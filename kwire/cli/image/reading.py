@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -86,7 +87,8 @@ class VariableReading:
         named = {
             f"{setting} comes from {variable}"
             for setting, variable in self.origins.items()
-            if setting in problem and variable not in problem
+            if variable not in problem
+            and re.search(rf"(?<![\w.-]){re.escape(setting)}(?![\w-]|\.\w)", problem)
         }
         return f"{problem} ({', '.join(sorted(named))})" if named else problem
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Final
 
-from kwire.cli.image.reading import VariableReading, ImageTopic
+from kwire.cli.image.reading import ImageTopic, VariableReading
 from kwire.settings.error import ConfigError
 
 COMMANDS: Final = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 TIMEOUT_S: Final = 30.0
+_SINGLE_DASH = re.compile(r"-[a-z][a-z.-]+(=.*)?", re.DOTALL)
 
 
 class Tool(click.Command):
     """A command that says of an unknown option which ones it has."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Kafka's tools take -topic for --topic, and compose files write it so.
+        args = [f"-{arg}" if _SINGLE_DASH.fullmatch(arg) else arg for arg in args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as problem:
