@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -52,6 +50,9 @@ def run_scripts(scripts: list[Path], log_dir: str, address: str) -> None:
 
 def _status(path: Path, environ: Mapping[str, str]) -> int:
     """Run one script and return its status.  Raises ScriptFailed if it cannot be run."""
+    import shutil
+    import subprocess
+
     shell = shutil.which("bash") or "sh"
     command = [str(path)] if os.access(path, os.X_OK) else [shell, str(path)]
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -49,6 +48,8 @@ def _filled(match: re.Match[str], outputs: dict[str, str]) -> str:
 
 def _output(name: str, command: str, variable: str) -> str:
     """The first line that a command prints.  Raises ConfigError if it fails or prints nothing."""
+    import subprocess
+
     try:
         done = subprocess.run(
             ["sh", "-c", command],
