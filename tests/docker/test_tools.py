@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 
 from kwire.cli.image.init_scripts import DONE, ScriptFailed, pending, run_scripts
 from kwire.cli.image.tools import api_versions, console_consumer, cub, topics
-from kwire.testing import free_port
-from tests.conftest import BrokerProcess
+from kwire.testing import BrokerProcess, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "docker" / "image" / "bin"
@@ -104,10 +103,10 @@ def test_other_commands_of_kafka_name_those_of_kwire() -> None:
 def test_nc_says_whether_a_port_is_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        assert subprocess.run([TOOLS / "nc", "-z", "127.0.0.1", port]).returncode == 0
-    closed = [TOOLS / "nc", "-vz", "-w", "2", "127.0.0.1", str(free_port())]
+        assert subprocess.run([str(TOOLS / "nc"), "-z", "127.0.0.1", port]).returncode == 0
+    closed = [str(TOOLS / "nc"), "-vz", "-w", "2", "127.0.0.1", str(free_port())]
     assert subprocess.run(closed, capture_output=True).returncode == 1
-    refused = subprocess.run([TOOLS / "nc", "-l", "1"], capture_output=True, text=True)
+    refused = subprocess.run([str(TOOLS / "nc"), "-l", "1"], capture_output=True, text=True)
     assert (refused.returncode, "install netcat" in refused.stderr) == (2, True)
 
 
