@@ -12,6 +12,7 @@ and health check, and a real ZooKeeper.
 
 from __future__ import annotations
 
+import base64
 import os
 import shlex
 import signal
@@ -25,7 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import trustme
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificate
 
 from kwire.cli.image.settings import container_settings
 from kwire.client.cluster import Cluster, TopicPartition
@@ -92,7 +101,7 @@ class Container:
 @contextmanager
 def container(
     folder: Path, name: str, environ: Mapping[str, str], command: list[str],
-    volumes: tuple[str, ...] = (), files: Mapping[str, str] | None = None,
+    volumes: tuple[str, ...] = (), files: Mapping[str, str | bytes] | None = None,
 ) -> Iterator[Container]:  # fmt: skip
     """Run a command as a container with a host name; it gets SIGTERM at the end."""
     global NUMBER
@@ -154,34 +163,78 @@ def _in_image(root: Path, command: list[str], volumes: tuple[str, ...]) -> str:
     return " && ".join(f"{{ {step}; }}" if "||" in step else step for step in steps)
 
 
-def _written(root: Path, path: str, text: str) -> str:
+def _written(root: Path, path: str, content: str | bytes) -> str:
+    """The command that writes a file; that of bytes is given as Base64."""
     target = f"{str(root).rstrip('/')}{path}"
-    quoted = shlex.quote(text)
-    return f"mkdir -p $(dirname {target}) && printf %s {quoted} > {target} && chmod 755 {target}"
+    data = content if isinstance(content, bytes) else content.encode()
+    text = base64.b64encode(data).decode()
+    return (
+        f"mkdir -p $(dirname {target}) && echo {text} | base64 -d > {target} && chmod 755 {target}"
+    )
 
 
-def security_of(endpoint: Endpoint, file: Mapping[str, Any]) -> ClientSecurity | None:
+class Authority:
+    """Certificates for the files that mount key stores of their own, which cannot be had."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        certificate = authority.issue_cert("kafka", "localhost", "127.0.0.1")
+        self.trusted, self.store = folder / "ca.pem", folder / "client.p12"
+        authority.cert_pem.write_to_path(str(self.trusted))
+        key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+        assert isinstance(key, EllipticCurvePrivateKey)
+        self._key = key
+        self._certificate = load_pem_x509_certificate(certificate.cert_chain_pems[0].bytes())
+        self._authority = load_pem_x509_certificate(authority.cert_pem.bytes())
+
+    def key_store(self, password: str) -> bytes:
+        """A PKCS#12 store with a key, its certificate and the authority's."""
+        return serialize_key_and_certificates(
+            b"kafka", self._key, self._certificate, [self._authority],
+            BestAvailableEncryption(password.encode()),
+        )  # fmt: skip
+
+    def properties(self, password: str) -> dict[str, str]:
+        """What a client of a listener with TLS sets."""
+        self.store.write_bytes(self.key_store(password))
+        return {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.trusted),
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.store),
+            "ssl.keystore.password": password,
+            "ssl.key.password": password,
+            "ssl.endpoint.identification.algorithm": "",
+        }
+
+
+def security_of(
+    endpoint: Endpoint, file: Mapping[str, Any], tls: Mapping[str, str]
+) -> ClientSecurity | None:
     """The login of a client of a listener."""
-    if endpoint.security_protocol == "PLAINTEXT":
+    protocol = endpoint.security_protocol
+    if protocol == "PLAINTEXT":
         return None
-    login = file["login"]
-    return ClientSecurity(
-        {
-            "security.protocol": endpoint.security_protocol,
+    properties = {"security.protocol": protocol, **(tls if protocol.endswith("SSL") else {})}
+    if protocol.startswith("SASL_"):
+        login = file["login"]
+        properties |= {
             "sasl.mechanism": login["sasl.mechanism"],
             "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
             f'username="{login["username"]}" password="{login["password"]}";',
         }
-    )
+    return ClientSecurity(properties)
 
 
-def use(endpoints: tuple[Endpoint, ...], file: Mapping[str, Any]) -> None:
+def use(endpoints: tuple[Endpoint, ...], file: Mapping[str, Any], tls: Mapping[str, str]) -> None:
     """Ask each listener for its advertised address, and produce and consume there."""
     for endpoint in endpoints:
-        if endpoint.listener == "CONTROLLER" or endpoint.security_protocol.endswith("SSL"):
+        if endpoint.listener == "CONTROLLER":
             continue
         bootstrap = f"127.0.0.1:{endpoint.port}"
-        with Cluster(bootstrap, timeout_s=WAIT_S, security=security_of(endpoint, file)) as cluster:
+        with Cluster(
+            bootstrap, timeout_s=WAIT_S, security=security_of(endpoint, file, tls)
+        ) as cluster:
             cluster.refresh([])
             shown = [f"{node.host}:{node.port}" for node in cluster.nodes.values()]
             print(f"  {endpoint.listener} advertises {', '.join(shown)}")
@@ -207,7 +260,7 @@ def variables_of(
     environ = dict(service["environment"])
     if IMAGE_ROOT:
         return environ
-    for path in {**file.get("files", {}), **file.get("written", {})}:
+    for path in {**file.get("files", {}), **file.get("written", {}), **file.get("stores", {})}:
         environ = {name: value.replace(path, f"{folder}{path}") for name, value in environ.items()}
     if "KAFKA_LOG_DIRS" in environ:
         environ["KAFKA_LOG_DIRS"] = str(folder / "data")
@@ -222,6 +275,9 @@ def run_file(path: Path, folder: Path) -> None:
     folder = folder / path.stem
     folder.mkdir(parents=True)
     print(path.stem, flush=True)
+    authority = Authority(folder)
+    stores = {where: authority.key_store(word) for where, word in file.get("stores", {}).items()}
+    tls = authority.properties(next(iter(file.get("stores", {}).values()), "password"))
     with ExitStack() as running:
         if IMAGE_ROOT and file.get("zookeeper") and not file.get("refused"):
             running.enter_context(zookeeper(folder))
@@ -229,7 +285,7 @@ def run_file(path: Path, folder: Path) -> None:
         for name, service in file["services"].items():
             environ = variables_of(service, file, folder)
             host_name = service.get("hostname", name)
-            files = dict(file.get("files", {}))
+            files: dict[str, str | bytes] = {**file.get("files", {}), **stores}
             command = ["docker/run"]
             if IMAGE_ROOT:
                 command = service.get("entrypoint") or service.get("command") or DEFAULT_COMMAND
@@ -256,7 +312,7 @@ def run_file(path: Path, folder: Path) -> None:
             for line in log.splitlines():
                 if "no effect" in line or "unknown setting" in line:
                     print("  ignored:", line.partition(": ")[2])
-            use(listeners, file)
+            use(listeners, file, tls)
             with Cluster(f"127.0.0.1:{listeners[0].port}", timeout_s=WAIT_S) as cluster:
                 for topic in file.get("topics", ()):
                     cluster.topic(topic)

@@ -201,6 +201,20 @@ def test_zookeeper_is_joined_unless_it_is_not_meant(more: dict[str, str], is_kep
     assert ("zookeeper.connect" in settings) == is_kept
 
 
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ({"KAFKA_ZOOKEEPER_CONNECT": "zk:2181"}, "kafka.security.authorizer.AclAuthorizer"),
+    ],
+)
+def test_authorizer_of_an_older_kafka_is_replaced_by_that_of_today(
+    more: dict[str, str], name: str
+) -> None:
+    old = {"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.auth.SimpleAclAuthorizer"}
+    assert translate({**old, **more}).settings["authorizer.class.name"] == name
+
+
 def test_broker_on_zookeeper_without_id_has_the_stored_or_the_first_generated_one(
     tmp_path: Path,
 ) -> None:

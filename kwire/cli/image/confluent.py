@@ -9,6 +9,7 @@ from kwire.cli.image.bitnami import jaas, words
 from kwire.cli.image.reading import VariableReading, protocols_of, read_file
 from kwire.settings.error import ConfigError
 
+IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 SECRETS: Final = "/etc/kafka/secrets"
 CREDENTIALS: Final = {
     "KAFKA_SSL_KEY_CREDENTIALS": "ssl.key.password",
@@ -33,6 +34,8 @@ def finish(reading: VariableReading) -> None:
     for variable, setting in CREDENTIALS.items():
         if name := reading.given(variable):
             reading.default(setting, read_file(f"{SECRETS}/{name}", variable).strip(), variable)
+    if reading.settings.get(IDENTIFICATION, "").lower() == "none":
+        reading.settings[IDENTIFICATION] = ""  # Kafka's brokers take the word, and check nothing
     if match := _LOGIN_CONFIG.search(reading.given("KAFKA_OPTS")):
         _logins(reading, match[1].strip("'\""))
 

@@ -28,7 +28,7 @@ OF_ZOOKEEPER: Final = (
     "kafka.security.authorizer.AclAuthorizer",
     "kafka.security.auth.SimpleAclAuthorizer",
 )
-"""The authorizers of Apache Kafka 3 and 2 on ZooKeeper."""
+"""The authorizers of Apache Kafka 3 and 2 on ZooKeeper, the newer one first."""
 
 
 def translate(environ: Mapping[str, str]) -> VariableReading:
@@ -107,13 +107,11 @@ def _zookeeper(reading: VariableReading) -> None:
 
 
 def _authorizer(reading: VariableReading) -> None:
-    """Take the authorizer of a broker alone for that of brokers on ZooKeeper, if none is used.
-
-    Both decide by the same access control lists.
-    """
+    """Replace the authorizer by that of today, which decides by the same access control lists."""
     name = reading.settings.get("authorizer.class.name", "")
-    if name in OF_ZOOKEEPER and "zookeeper.connect" not in reading.settings:
-        reading.settings["authorizer.class.name"] = STANDARD
+    if name in OF_ZOOKEEPER:
+        is_on_zookeeper = "zookeeper.connect" in reading.settings
+        reading.settings["authorizer.class.name"] = OF_ZOOKEEPER[0] if is_on_zookeeper else STANDARD
 
 
 def _options_of_java(reading: VariableReading) -> None:
