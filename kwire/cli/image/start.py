@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 FORMATTED: Final = Path("/etc/kafka/docker/formatted")
 """What the command kafka-storage was given: lines `cluster.id=ID` and `scram=MECHANISM=[...]`."""
 RUNNING: Final = (
+    "Transitioning from RECOVERY to RUNNING.",
     "[KafkaServer id={id}] started (kafka.server.KafkaServer)",
     "[KafkaRaftServer nodeId={id}] Kafka Server started (kafka.server.KafkaRaftServer)",
-    "Transitioning from RECOVERY to RUNNING.",
 )
 """What Apache Kafka logs when it is ready; modules of Testcontainers wait for one of them."""
 DECLARED_WITHIN_S: Final = 60.0
