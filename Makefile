@@ -33,7 +33,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
-	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
+	env-dev lock image image-compose upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
 	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release kubernetes
 
@@ -179,6 +179,9 @@ release-notes: env-dev ## print what is new in this version, which TAG=v0.1.0 mu
 
 workflows: env-release ## check .github/workflows with actionlint (which Go builds once) and zizmor
 	build/release/bin/python tools/workflows.py
+
+image-compose: env-dev ## build the image with buildah, and run public compose files and Testcontainers' scripts in it (as root): BASE_IMAGE
+	KWIRE_BASE_IMAGE='$(BASE_IMAGE)' $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/docker/test_public_compose.py
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build

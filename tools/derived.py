@@ -19,6 +19,7 @@ from typing import Final
 import kwire.cli
 import kwire.requests.handlers
 from kwire.cli.grammar.listing import Listing
+from kwire.cli.image import dialects
 from kwire.codecs.messages import API_NAMES
 from kwire.requests.route import Route
 from kwire.server.metrics.declarations.absent import ABSENT
@@ -94,6 +95,12 @@ def commands_page() -> str:
     )
     table = f"| command | what it does |\n| --- | --- |\n{rows}"
     return with_section((ROOT / "docs/commands.md").read_text("utf-8"), "commands", table)
+
+
+def image_page() -> str:
+    return with_section(
+        (ROOT / "docker/README.md").read_text("utf-8"), "variables", dialects.table()
+    )
 
 
 # -- routes
@@ -281,6 +288,7 @@ def metrics_page() -> str:
 # -- all files
 
 FILES: Final[dict[str, Callable[[], str]]] = {
+    "docker/README.md": image_page,
     "docs/apis.md": apis_page,
     "docs/commands.md": commands_page,
     "docs/metrics.md": metrics_page,

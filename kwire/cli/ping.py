@@ -44,10 +44,7 @@ def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> No
     cannot reach.
     """
     if container:
-        from kwire.cli.hosting.container import own_address
-
-        cluster.bootstrap = [own_address()]
-        cluster.any()
+        _check_container(cluster)
         return
     _first_reply(cluster, wait)
     rows = [_asked(cluster, node) for _, node in sorted(cluster.nodes.items())]
@@ -59,6 +56,24 @@ def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> No
         print_table(columns, [tuple(row.values()) for row in rows], title=title)
     if any(row["trouble"] for row in rows):
         raise SystemExit(1)
+
+
+def _check_container(cluster: Cluster) -> None:
+    """Exit with 1 if the broker in this container does not answer, or its scripts still run."""
+    import os
+
+    from kwire.cli.image.init_scripts import pending
+    from kwire.cli.image.settings import own_address, own_config
+    from kwire.settings import ConfigError
+
+    try:
+        config = own_config(os.environ)
+    except ConfigError as problem:
+        raise click.ClickException(str(problem)) from None
+    cluster.bootstrap = [own_address(config)]
+    cluster.any()
+    if scripts := pending(config.log_dirs[0]):
+        raise click.ClickException(f"{scripts[0].parent}: the scripts are not done")
 
 
 def _first_reply(cluster: Cluster, wait_s: float) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kwire.cli.declared_state.files import Declaration
     from kwire.cli.hosting.children import Child
     from kwire.cli.hosting.renewable import Place
+    from kwire.cli.image.start import ImageStart
     from kwire.log.directory.files import Files
     from kwire.server.server import Declare, Prepare, Turn
     from kwire.settings import BrokerConfig
@@ -310,20 +311,33 @@ def serve(
 ) -> None:
     """Run a single broker with the settings of the command line, the file and the environment."""
     if container:
-        from kwire.cli.hosting.container import log_level as container_level
+        from kwire.cli.image.settings import log_level as container_level
 
         log_level = container_level(os.environ, log_level)
     start_logging(log_level, hosting.log_format)
     overrides = with_shorthands(settings, data, port)
     if container:
-        from kwire.cli.hosting.container import container_settings
-
-        path, overrides, environ = container_settings(os.environ, overrides)
-        run(path, overrides, environ, hosting, container=True)
+        serve_image(overrides, hosting)
     elif properties is None:
         run(None, developed(overrides), {}, hosting)
     else:
         run(Path(properties), overrides, {}, hosting)
+
+
+def serve_image(overrides: Mapping[str, str], hosting: Hosting) -> None:
+    """Run a single broker as the container image does, by its variables."""
+    from kwire.cli.image.start import ImageStart
+    from kwire.settings import ConfigError
+
+    try:
+        image = ImageStart(os.environ)
+        path, overrides, environ = image.settings(overrides)
+    except ConfigError as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+    run(path, overrides, environ, hosting, image=image)
+    if image.failure:
+        raise SystemExit(EXIT_FAILURE)
 
 
 def serve_secured(
@@ -390,7 +404,7 @@ def run(
     environ: Mapping[str, str],
     hosting: Hosting,
     *,
-    container: bool = False,
+    image: ImageStart | None = None,
     prepare: Prepare | None = None,
     turn: Turn | None = None,
     on_ready: Callable[[Broker], None] | None = None,
@@ -410,7 +424,10 @@ def run(
     def when_ready(broker: Broker) -> None:
         """Logs that the broker is ready.  Calls `on_ready` only at the first start, not after a
         restore."""
-        log_ready(broker, container)
+        if image is None:
+            log_ready(broker)
+        else:
+            image.when_ready(broker, partial(log_ready, broker))
         start_children(hosting, broker)
         if on_ready is not None and not ports:
             on_ready(broker)
@@ -419,16 +436,13 @@ def run(
     try:
         config = load(path, overrides, environ)
         if turn is None:
-            log_configuration(config, path)
+            log_configuration(config, path, str if image is None else image.reading.explained)
         else:
             turn = followed_by(turn, partial(log_configuration, config, path))
-        if container and (cluster_id := environ.get("CLUSTER_ID")):
-            from kwire.cli.hosting.container import adopt_cluster_id
-
-            adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
+        declaration = hosting.declaration if image is None else image.prepare(config)
         from kwire.server.server import run as run_server
 
-        declare = declared_at_start(hosting.declaration, config)
+        declare = declared_at_start(declaration, config)
         while True:
             run_server(
                 config,
@@ -447,7 +461,7 @@ def run(
             config = config.with_bound_ports(ports)
             prepare = declare = turn = None
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
-        log.error("%s", error)
+        log.error("%s", error if image is None else image.reading.explained(str(error)))
         raise SystemExit(EXIT_FAILURE) from error
     except OSError as error:
         log.error("%s", sentence_of(error))
@@ -541,8 +555,13 @@ def _versions(texts: tuple[str, ...], control: int | None) -> dict[int, int] | N
         raise click.UsageError(f"--max-version: {problem}") from None
 
 
-def log_configuration(config: BrokerConfig, path: Path | None) -> None:
-    """Log version, file and log directories; warn about settings without effect."""
+def log_configuration(
+    config: BrokerConfig, path: Path | None, explained: Callable[[str], str] = str
+) -> None:
+    """Log version, file and log directories; warn about settings without effect.
+
+    `explained` adds to a note where its settings come from.
+    """
     from kwire import __version__
 
     name_broker(config.node_id)
@@ -551,21 +570,22 @@ def log_configuration(config: BrokerConfig, path: Path | None) -> None:
     for directory in config.log_dirs:
         log.info("data in %s", Path(directory).absolute())
     for note in config.notes:
-        log.warning("%s", note)
+        log.warning("%s", explained(note))
     if idle := config.without_effect():
         log.warning("settings without effect: %s (see docs/settings.md)", ", ".join(idle))
 
 
-def log_ready(broker: Broker, container: bool) -> None:
-    """Log the addresses, warn about those that clients cannot use, and say that it is ready."""
+def log_ready(broker: Broker, said: str = "") -> None:
+    """Log the addresses, warn about those that clients cannot use, and say that it is ready.
+
+    `said` follows on the line: words of Apache Kafka for which tools wait.
+    """
     from kwire.cli.hosting.advertised import listener_lines, warn_in_background
 
     for line in listener_lines(broker.config):
         log.info("%s", line)
     warn_in_background(broker.config)
-    # Testcontainers' Kafka module waits for these words, which Apache Kafka's broker logs.
-    running = " Transitioning from RECOVERY to RUNNING." if container else ""
-    log.info("broker %d is ready.%s", broker.node_id, running)
+    log.info("broker %d is ready.%s", broker.node_id, f" {said}" if said else "")
 
 
 def sentence_of(error: OSError) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kwire.cli.hosting.container import container_settings
+from kwire.cli.image.settings import container_settings
 from kwire.codecs.uuids import uuid_bytes
 from kwire.conformance.apache_kafka import VERSION
 from kwire.conformance.metrics.prometheus import RELEASE as PROMETHEUS_VERSION

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.hosting.container import DATA_DIR, container_settings
+from kwire.cli.image.settings import container_settings
+from kwire.cli.image.volumes import DATA_DIR
 from kwire.settings import BrokerConfig, load
 
 

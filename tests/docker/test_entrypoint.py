@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kwire.client.cluster import Cluster
+from kwire.client.security import ClientSecurity
 from kwire.testing import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,40 @@ def test_entrypoint_starts_a_broker_from_variables(start: Start, tmp_path: Path)
     assert healthy.returncode == 0, healthy.stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 0
+
+
+def test_users_and_topics_of_variables_exist_when_clients_connect(
+    start: Start, tmp_path: Path
+) -> None:
+    port = free_port()
+    address = f"CLIENT://127.0.0.1:{port}"
+    (tmp_path / "state.yaml").write_text("topics:\n  of-file:\n    partitions: 2\n")
+    process = start(
+        {
+            "KAFKA_CFG_LISTENERS": address,
+            "KAFKA_CFG_ADVERTISED_LISTENERS": address,
+            "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:SASL_PLAINTEXT",
+            "KAFKA_CFG_INTER_BROKER_LISTENER_NAME": "CLIENT",
+            "KAFKA_CFG_LOG_DIRS": str(tmp_path / "data"),
+            "KAFKA_CLIENT_USERS": "alice",
+            "KAFKA_CLIENT_PASSWORDS": "geheim",
+            "KAFKA_CREATE_TOPICS": "of-variable:3:1:compact",
+            "KWIRE_APPLY": str(tmp_path / "state.yaml"),
+        }
+    )
+    log_until_ready(process)
+    for mechanism, module in (("PLAIN", "plain.Plain"), ("SCRAM-SHA-512", "scram.Scram")):
+        security = ClientSecurity(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": mechanism,
+                "sasl.jaas.config": f"org.apache.kafka.common.security.{module}LoginModule "
+                'required username="alice" password="geheim";',
+            }
+        )
+        with Cluster(f"127.0.0.1:{port}", timeout_s=60, security=security) as cluster:
+            assert len(cluster.topic("of-variable").partitions) == 3
+            assert len(cluster.topic("of-file").partitions) == 2
 
 
 def test_health_check_fails_without_a_broker() -> None:

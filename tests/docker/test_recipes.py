@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.hosting.container import container_settings
+from kwire.cli.image.settings import container_settings
 from kwire.settings import BrokerConfig, load
 
 README = Path(__file__).resolve().parents[2] / "docker" / "README.md"

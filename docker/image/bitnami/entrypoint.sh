@@ -1,0 +1,3 @@
+#!/bin/sh
+# The entry point of bitnami/kafka: runs its argument.
+exec "$@"

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec /etc/kafka/docker/run
