@@ -32,7 +32,7 @@ IMAGE ?= kwire
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
-	console-figures console-pictures registry-figures
+	console-figures console-pictures registry-figures docs docs-pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -164,6 +164,12 @@ registry-figures: env-dev ## start and look-ups of a schema registry with 50,000
 
 console-pictures: env-dev ## the pictures in docs/console.md, after four minutes of traffic
 	KWIRE_CONSOLE_PICTURES=240 $(VENV_PYTHON) -m pytest tests/console/browser/test_pictures.py
+
+docs: env-dev ## these pages as a site, which needs no server, into build/site
+	$(VENV_PYTHON) -m tools.website $(ARGS)
+
+docs-pictures: env-dev ## the pictures in docs/pictures: kwire top, and the page of an audit (needs Java)
+	KWIRE_DOCS_PICTURES=1 $(VENV_PYTHON) -m pytest tests/website/test_pictures.py
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
