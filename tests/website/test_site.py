@@ -166,14 +166,15 @@ def test_python_api_has_the_docstrings(site: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("words", "title"),
+    ("words", "found"),
     [
-        ("secure", "Secure a broker"),
-        ("bitnami", "Bitnami"),
-        ("lost-reply", "Test with a real broker"),
+        ("secure", ["Secure a broker", "TLS, passwords, rules, quotas and tokens"]),
+        ("bitnami", ["From Bitnami's images"]),
+        ("lost-reply", ["Test with a real broker", "The HTTP control"]),
+        ("wait_until_consumed", ["wait_until_consumed", "kwire.testing"]),
     ],
 )
-def test_search_finds_pages_without_a_server(site: Path, words: str, title: str) -> None:
+def test_search_finds_pages_without_a_server(site: Path, words: str, found: list[str]) -> None:
     if why := why_missing():
         pytest.skip(why)
     with launched() as browser, watched_page(browser, "file://") as (page, _):
@@ -181,7 +182,19 @@ def test_search_finds_pages_without_a_server(site: Path, words: str, title: str)
         page.get_by_role("textbox", name="Search").first.fill(words)
         page.keyboard.press("Enter")
         page.locator("#search-results li").first.wait_for()
-        assert title in page.locator("#search-results").inner_text()
+        text = page.locator("#search-results").inner_text()
+        assert not [title for title in found if title not in text], text
+
+
+@pytest.mark.browser
+def test_search_lists_the_page_that_has_the_word_in_its_title_first(site: Path) -> None:
+    if why := why_missing():
+        pytest.skip(why)
+    with launched() as browser, watched_page(browser, "file://") as (page, _):
+        for word, title in (("secure", "Secure a broker"), ("metrics", "Metrics")):
+            page.goto(f"{(site / 'search.html').as_uri()}?q={word}")
+            first = page.locator("#search-results li").first
+            assert first.locator("a").inner_text() == title
 
 
 @pytest.mark.browser

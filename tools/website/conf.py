@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kwire import __version__
 
 project = "kwire"
@@ -24,6 +26,7 @@ myst_url_schemes = ["http", "https", "mailto", "source"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # names in signatures: most of them have no page
 suppress_warnings = ["misc.highlighting_failure"]  # examples of JSON that is damaged on purpose
+smartquotes = False  # a dash or a quote may be meant as it is written
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -33,6 +36,7 @@ html_theme = "furo"
 html_title = "kwire"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "static" / "search-scores.js")
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,14 @@ from pygments.util import ClassNotFound
 from sphinx.util.docutils import SphinxDirective
 
 from tools.website.links import SOURCE_SCHEME
+from tools.website.navigation import Navigation, docname_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE_FOLDER: Final = "source"
+NAME_LENGTH_MAX: Final = 20
 _GROUP = re.compile(r"^\s*subgraph (\w+) \[([^\]]+)\]")
 _NODE = re.compile(r'^\s*(\w+)\["([^"]+)"\]')
 _ARROWS = re.compile(r"^\s*\w+(?: --> \w+)+\s*$")
@@ -28,37 +31,49 @@ _ARROWS = re.compile(r"^\s*\w+(?: --> \w+)+\s*$")
 # -- source files
 
 
-def link_sources(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Turn links to `source:PATH` into links to the page of that file, and note the file."""
-    for reference in doctree.findall(nodes.reference):
-        target = reference.get("refuri", "")
-        if target.startswith(SOURCE_SCHEME):
-            path = target.removeprefix(SOURCE_SCHEME)
-            _noted(app).add(path)
-            reference["refuri"] = app.builder.get_relative_uri(docname, page_of(path))
-            reference["internal"] = True
-
-
 def page_of(path: str) -> str:
     """The name on the site of the page of a file or folder of the repository."""
     return f"{SOURCE_FOLDER}/{path}" if (ROOT / path).is_file() else f"{SOURCE_FOLDER}/{path}/index"
 
 
-def _noted(app: Sphinx) -> set[str]:
-    """The files and folders that pages link to."""
-    found: set[str] = app.__dict__.setdefault("kwire_sources", set())
-    return found
+class SourcePages:
+    """Pages of the files and folders of the repository that other pages link to."""
 
+    def __init__(self) -> None:
+        self._linked: set[str] = set()
 
-def source_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """A page of each noted file, with its text, and of each noted folder, with its files."""
-    noted = _noted(app)
-    for path in sorted(noted):
-        name = page_of(path)
-        is_file = (ROOT / path).is_file()
-        body = _highlighted(app, path) if is_file else _listing(app, path, noted)
-        heading = f"<h1><code>{html.escape(path)}</code></h1>"
-        yield name, {"title": path, "body": heading + body}, "page.html"
+    def link(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
+        """Turn links to `source:PATH` into links to the page of that file or folder."""
+        for reference in doctree.findall(nodes.reference):
+            target = reference.get("refuri", "")
+            if target.startswith(SOURCE_SCHEME):
+                path = target.removeprefix(SOURCE_SCHEME)
+                self._linked.add(path)
+                reference["refuri"] = app.builder.get_relative_uri(docname, page_of(path))
+                reference["internal"] = True
+
+    def pages(self, app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """The name, the values and the template of each page: a file's text, a folder's files."""
+        for path in sorted(self._linked):
+            is_file = (ROOT / path).is_file()
+            body = _highlighted(app, path) if is_file else self._listing(app, path)
+            heading = f"<h1><code>{html.escape(path)}</code></h1>"
+            yield page_of(path), {"title": path, "body": heading + body}, "page.html"
+
+    def _listing(self, app: Sphinx, folder: str) -> str:
+        """The files of a folder, each with what it is; links where there is a page."""
+        rows = []
+        for child in sorted((ROOT / folder).iterdir()):
+            if child.name.startswith((".", "__pycache__")):
+                continue
+            path = f"{folder}/{child.name}"
+            name = html.escape(child.name + ("/" if child.is_dir() else ""))
+            if path in self._linked:
+                target = app.builder.get_relative_uri(page_of(folder), page_of(path))
+                name = f'<a href="{html.escape(target)}">{name}</a>'
+            about_it = html.escape(about(child))
+            rows.append(f"<tr><td><code>{name}</code></td><td>{about_it}</td></tr>")
+        return f'<div class="table-wrapper"><table class="docutils">{"".join(rows)}</table></div>'
 
 
 def _highlighted(app: Sphinx, path: str) -> str:
@@ -72,21 +87,6 @@ def _highlighted(app: Sphinx, path: str) -> str:
     return block
 
 
-def _listing(app: Sphinx, folder: str, noted: set[str]) -> str:
-    """The files of a folder, with the first line of each docstring; links where there is a page."""
-    rows = []
-    for child in sorted((ROOT / folder).iterdir()):
-        if child.name.startswith((".", "__pycache__")) or child.suffix == ".pyc":
-            continue
-        path = f"{folder}/{child.name}"
-        name = html.escape(child.name + ("/" if child.is_dir() else ""))
-        if path in noted:
-            target = app.builder.get_relative_uri(page_of(folder), page_of(path))
-            name = f'<a href="{html.escape(target)}">{name}</a>'
-        rows.append(f"<tr><td><code>{name}</code></td><td>{html.escape(about(child))}</td></tr>")
-    return f'<div class="table-wrapper"><table class="docutils">{"".join(rows)}</table></div>'
-
-
 def about(path: Path) -> str:
     """The first line of the docstring of a module or package, or nothing."""
     module = path / "__init__.py" if path.is_dir() else path
@@ -94,6 +94,43 @@ def about(path: Path) -> str:
         return ""
     match = re.match(r'"""(.+?)(?:"""|$)', module.read_text("utf-8"), re.MULTILINE)
     return match[1].replace("`", "") if match else ""
+
+
+# -- docstrings
+
+
+def drop_aliases(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Remove the docstring that Python itself gives to a field of a NamedTuple."""
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
+
+
+# -- tables
+
+
+def let_names_break(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Let long names in tables break behind a dot or an underscore, so that all columns fit."""
+    for entry in doctree.findall(nodes.entry):
+        for literal in list(entry.findall(nodes.literal)):
+            parts = re.findall(r"[^._]+[._]*|[._]+", literal.astext())
+            if len(literal.astext()) > NAME_LENGTH_MAX and len(parts) > 1:
+                literal.clear()
+                for part in parts:
+                    literal += [nodes.Text(part), nodes.raw("", "<wbr>", format="html")]
+
+
+# -- the search
+
+
+def explain_results(app: Sphinx, pagename: str, *_: object) -> None:
+    """Give the page of the search what each page is about, in the words of the start page."""
+    if pagename == "search":
+        about = {docname_of(each.page): each.about for each in Navigation(ROOT).entries()}
+        data = json.dumps({name: text.replace("`", "") for name, text in about.items() if text})
+        app.add_js_file(None, body=f"window.kwireAbout = {data};")
+        app.add_js_file("search-about.js")
 
 
 # -- diagrams
@@ -138,7 +175,11 @@ def _closed(boxes: list[str]) -> Iterator[str]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
-    app.connect("doctree-resolved", link_sources)
-    app.connect("html-collect-pages", source_pages)
+    sources = SourcePages()
+    app.connect("doctree-resolved", sources.link)
+    app.connect("doctree-resolved", let_names_break)
+    app.connect("html-collect-pages", sources.pages)
+    app.connect("autodoc-process-docstring", drop_aliases)
+    app.connect("html-page-context", explain_results)
     app.add_directive("mermaid", Mermaid)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
