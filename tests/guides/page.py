@@ -18,8 +18,11 @@ SKIPPED = {
 }
 """By the beginning of a block: what shows that it is true."""
 ADDRESS = "localhost:9092"
+"""Where the broker of a page listens, if the page does not say otherwise."""
 _FILE = re.compile(r"# ([\w-]+\.(?:py|properties|yaml))\n")
 _SERVE = re.compile(r"(?:^|\s)kwire serve\b.*$", re.MULTILINE)
+_EXPORT = re.compile(r"^export (\w+)=(\S+)$", re.MULTILINE)
+_PORT = re.compile(r" --port (\d+)")
 
 
 class GuideRun:
@@ -27,11 +30,18 @@ class GuideRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.address = ADDRESS
-        """Where the page's broker listens in this run."""
         self.printed: list[str] = []
         """What each block of commands printed."""
+        self._addresses = {ADDRESS: ADDRESS}
+        """Where a broker listens in this run, by its address on the page."""
+        self._exported: dict[str, str] = {}
+        """What blocks have exported: each is a shell of its own here, and one for the reader."""
         self._servers = contextlib.ExitStack()
+
+    @property
+    def address(self) -> str:
+        """Where the page's broker listens in this run; of several, the one that began last."""
+        return self._addresses[ADDRESS]
 
     def run(self, block: Block) -> None:
         """Write the file of a block, or start its broker, or type its commands."""
@@ -44,26 +54,35 @@ class GuideRun:
             self._serve(block.text.strip(), with_port=".properties" not in line[0])
         else:
             assert block.language == "sh", f"nothing runs {block}"
-            commands = block.text.replace(ADDRESS, self.address)
-            environment = {"KWIRE_BOOTSTRAP_SERVERS": self.address}
-            self.printed.append(typed(commands, self.folder, environment))
+            environment = {"KWIRE_BOOTSTRAP_SERVERS": self.address, **self._exported}
+            self.printed.append(typed(self._here(block.text), self.folder, environment))
+            self._exported |= dict(_EXPORT.findall(block.text))
 
     def stop(self) -> None:
         """Stop the brokers."""
         self._servers.close()
 
+    def _here(self, text: str) -> str:
+        """A text of the page with the addresses of this run."""
+        for on_the_page, here in self._addresses.items():
+            text = text.replace(on_the_page, here)
+        return text
+
     def _write(self, name: str, text: str) -> None:
         if name.endswith(".properties"):  # of a broker that is started later, beside an earlier one
-            self.address = f"localhost:{free_ports(1)}"
-        (self.folder / name).write_text(text.replace(ADDRESS, self.address))
+            self._addresses[ADDRESS] = f"localhost:{free_ports(1)}"
+        (self.folder / name).write_text(self._here(text))
 
     def _serve(self, command: str, *, with_port: bool) -> None:
         if not with_port:
             self._servers.enter_context(serving(command, self.folder, address=self.address))
             return
+        port = _PORT.search(command)
+        on_the_page = f"localhost:{port[1]}" if port else ADDRESS
+        command = _PORT.sub("", command)
         command = command.replace("--console", f"--console {free_ports(1)}")
-        ports = 3 if "--brokers 3" in command else 1
-        self.address = self._servers.enter_context(serving(command, self.folder, ports=ports))
+        server = serving(command, self.folder, ports=3 if "--brokers 3" in command else 1)
+        self._addresses[on_the_page] = self._servers.enter_context(server)
 
 
 @contextlib.contextmanager
