@@ -1,6 +1,6 @@
 """The built site: without warnings and dead links, and with short ways to what newcomers ask.
 
-The build takes half a minute of processor time, so these tests are `long`; test_navigation.py looks
+The build takes 36 to 45 s of processor time, so these tests are `long`; test_navigation.py looks
 at the pages that it is built from.
 """
 

@@ -43,9 +43,9 @@ def build(site: Path) -> int:
         stage(navigation, pages)
         options = ["--quiet", "--fail-on-warning", "--conf-dir", str(Path(__file__).parent)]
         options += ["--builder", "html", "--doctree-dir", str(doctrees)]
-        status = build_main([*options, str(pages), str(site)])
+        # The texts first: by them `emptied` knows the site of a build that was interrupted.
         write_texts(navigation, pages, site)
-    return status
+        return build_main([*options, str(pages), str(site)])
 
 
 def main() -> int:

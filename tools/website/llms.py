@@ -18,6 +18,7 @@ _DIRECTIVE: Final = re.compile(r"^```\{.*?^```\n", re.MULTILINE | re.DOTALL)
 
 def write_texts(navigation: Navigation, staged: Path, site: Path) -> None:
     """Write both files and the Markdown of each page into `site`, from the staged pages."""
+    site.mkdir(parents=True, exist_ok=True)
     pages = {page: _plain((staged / f"{name}.md").read_text("utf-8"))
              for page, name in navigation.docnames().items() if page not in PYTHON_API}  # fmt: skip
     for page, text in pages.items():
