@@ -35,7 +35,7 @@ IMAGE ?= kwire
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image image-compose upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
 	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
-	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release kubernetes
+	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release kubernetes docs docs-pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -182,6 +182,12 @@ workflows: env-release ## check .github/workflows with actionlint (which Go buil
 
 image-compose: env-dev ## build the image with buildah, and run public compose files and Testcontainers' scripts in it (as root): BASE_IMAGE
 	KWIRE_BASE_IMAGE='$(BASE_IMAGE)' $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/docker/test_public_compose.py
+
+docs: env-dev ## these pages as a site, which needs no server, into build/site
+	$(VENV_PYTHON) -m tools.website $(ARGS)
+
+docs-pictures: env-dev ## the pictures in docs/pictures: kwire top, and the page of an audit (needs Java)
+	KWIRE_DOCS_PICTURES=1 $(VENV_PYTHON) -m pytest tests/website/test_pictures.py
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build

@@ -58,9 +58,14 @@ def block(first_line: str) -> str:
     return text
 
 
-PAGES = frozenset({"README.md", "docs/clients.md", "docs/commands.md"})
+PAGES = frozenset({"README.md", "docs/spark.md", "docs/commands.md"})
 """Pages whose blocks are run here."""
 
+GUIDES = frozenset(
+    f"docs/{name}.md"
+    for name in ("bitnami", "clusters", "control", "moving", "python", "security", "tutorial")
+)
+"""Pages whose blocks tests/guides/test_guides.py runs."""
 
 KAFKA_PYTHON = "from kafka import KafkaConsumer, KafkaProducer"
 PYSPARK = "from pyspark.sql import SparkSession"
@@ -95,6 +100,7 @@ ELSEWHERE = {
     "kwire top ": "tests/cli/operating/live",
     "kwire doctor ": "tests/cli/operating/test_doctor_cluster.py and test_doctor.py",
     "kwire serve --log-format json ": "tests/cli/test_serve.py",
+    "import json": "tests/guides/test_guides.py",
     "value.": "tests/console/filtering/test_filtering.py",
 }
 """By the beginning of a block: what runs it, or why nothing does."""
@@ -123,6 +129,8 @@ def test_every_block_is_run_by_a_test() -> None:
             continue  # tests/console/assistant/test_page.py
         if found.page == "docs/github-actions.md":
             continue  # tests/tools/test_github_action.py
+        if found.page in GUIDES:
+            continue  # tests/guides/test_guides.py
         if found.page == "docker/README.md":
             continue  # tests/docker: the recipes' settings, and the image where it can be built
         assert found.first_line.startswith(tuple(ELSEWHERE)), found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -13,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kwire.testing.hosting.ports import free_ports
-from kwire.testing.hosting.process import answers
 
 KWIRE_ON_PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 TIMEOUT_S = 600
+READY = re.compile(r"^.* serve: (?:broker \d+ is ready\.|\d+ brokers are ready: )", re.MULTILINE)
 
 
 def typed(commands: str, folder: Path, environment: Mapping[str, str], *, replies: str = "") -> str:
@@ -60,17 +61,24 @@ def _read_terminal(ours: int, shown: list[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def serving(command: str, folder: Path, *, ports: int = 1) -> Iterator[str]:
-    """Run a `kwire serve` line in `folder`, on free ports; yields the bootstrap address.
+def serving(
+    command: str, folder: Path, *, ports: int = 1, address: str | None = None
+) -> Iterator[str]:
+    """Run a `kwire serve` line in `folder`; yields the bootstrap address.
 
-    `ports` is how many brokers the line starts.
+    The line gets free ports, of which `ports` is how many brokers it starts; or its settings name
+    `address`.  The log is `serve.log`, or that name with a number if there is one already.
     """
-    port = free_ports(ports)
-    line = f"exec {command.partition(' #')[0].strip()} --port {port} --exit-on-eof"
+    line = command.partition(" #")[0].strip()
+    if address is None:
+        address = f"localhost:{free_ports(ports)}"
+        line += f" --port {address.rpartition(':')[2]}"
     log = folder / "serve.log"
+    while log.exists():
+        log = log.with_stem(f"{log.stem}-2")
     with log.open("wb") as out:
         process = subprocess.Popen(
-            ["bash", "-c", line],
+            ["bash", "-c", _exec_of(f"{line} --exit-on-eof")],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -79,11 +87,18 @@ def serving(command: str, folder: Path, *, ports: int = 1) -> Iterator[str]:
         )
     with process:
         try:
-            while not answers("localhost", port):
+            # A broker with TLS does not answer a plain request, but all say when they are ready.
+            while not READY.search(log.read_text()):
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.02)
-            yield f"localhost:{port}"
+            yield address
         finally:
             process.terminate()
     assert process.returncode == 0, log.read_text()
     assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def _exec_of(line: str) -> str:
+    """The line for a shell that the command replaces, also behind variables for it alone."""
+    variables, kwire, rest = line.partition("kwire ")
+    return f"{variables}exec {kwire}{rest}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import kwire.cli
 import kwire.requests.handlers
@@ -35,6 +35,7 @@ from kwire.settings.metrics import MetricsSettings
 from kwire.settings.resources import ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.zookeeper import ZooKeeperSettings
+from kwire.testing.hooks.control.openapi import JSON, document
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 COLUMNS_MAX: Final = 100
@@ -285,12 +286,43 @@ def metrics_page() -> str:
     return with_section(text, "metrics", "".join(parts) + "\n")
 
 
+# -- the HTTP control
+
+
+def control_page() -> str:
+    described = document()
+    rows = ""
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            body = operation.get("requestBody", {}).get("content", {}).get(JSON, {})
+            fields = ", ".join(f"`{name}`" for name in _fields(body.get("schema", {}), described))
+            asked = ", ".join(
+                f"`?{each['name']}=`"
+                for each in operation.get("parameters", ())
+                if each["in"] == "query"
+            )
+            summary = operation["summary"]
+            rows += f"| {method.upper()} | `{path}` | {summary} | {fields or asked} |\n"
+    head = "| method | path | what it does | takes |\n| --- | --- | --- | --- |\n"
+    return with_section((ROOT / "docs/control.md").read_text("utf-8"), "control", head + rows)
+
+
+def _fields(schema: dict[str, Any], described: dict[str, Any]) -> Iterable[str]:
+    """The names of the fields of a body; of the first form if it has several."""
+    if forms := schema.get("oneOf"):
+        return _fields(forms[0], described)
+    if reference := schema.get("$ref"):
+        return _fields(described["components"]["schemas"][reference.rpartition("/")[2]], described)
+    return list(schema.get("properties", ()))
+
+
 # -- all files
 
 FILES: Final[dict[str, Callable[[], str]]] = {
     "docker/README.md": image_page,
     "docs/apis.md": apis_page,
     "docs/commands.md": commands_page,
+    "docs/control.md": control_page,
     "docs/metrics.md": metrics_page,
     "docs/settings.md": settings_page,
     "kwire/cli/grammar/command_table.py": command_table,
