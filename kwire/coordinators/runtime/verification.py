@@ -20,7 +20,7 @@ waits for it (kwire.coordinators.runtime.remote_transactions).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -169,31 +169,50 @@ def add_at_once(
     partition: Partition,
     sequence: int,
 ) -> Verification | None:
-    """Add one partition to the producer's transaction, as `verify` with ADDED does.
+    """As `add_together_at_once`, for one partition; returns its proof."""
+    proofs = add_together_at_once(
+        node, coordinators, producer, partition.topic, ((partition, sequence),)
+    )
+    return None if proofs is None else proofs.get(partition.index)
 
-    `sequence` is the base sequence of the batch.  Returns the proof to append with.  None if the
-    coordinator is elsewhere, has to wait or refuses: `verify` then finds out which, and what this
-    function has done does not change its result.
+
+def add_together_at_once(
+    node: Node,
+    coordinators: Coordinators,
+    producer: ProducerIdentity,
+    topic: str,
+    batches: Sequence[tuple[Partition, int]],
+) -> dict[int, Verification] | None:
+    """Add partitions of `topic` to the producer's transaction, as `verify` with ADDED does.
+
+    `batches` has each partition with the base sequence of its batch.  Returns the proofs to append
+    with, by the partitions' indexes.  None if the coordinator is elsewhere, has to wait or refuses:
+    `verify` then finds out which, and what this function has done does not change its result.
     """
     transactional_id, producer_id, epoch = producer
     coordinator = coordinators.transactions
     if (
         producer_id < 0
-        or not partition.is_leader
+        or not all(partition.is_leader for partition, _ in batches)
         or (node.peers is not None and coordinator.is_elsewhere(transactional_id))
     ):
         return None
-    proof = partition.log.producers.start_verification(
-        producer_id, sequence, epoch, supports_epoch_bump=True, now_ms=node.now_ms()
-    )
+    now_ms = node.now_ms()
+    proofs = {}
+    for partition, sequence in batches:
+        proof = partition.log.producers.start_verification(
+            producer_id, sequence, epoch, supports_epoch_bump=True, now_ms=now_ms
+        )
+        if proof is not None:  # else its transaction is open there
+            proofs[partition.index] = proof
     answer = coordinator.add_partitions(
         transactional_id,
         producer_id,
         epoch,
-        {partition.topic: frozenset((partition.index,))},
+        {topic: frozenset(partition.index for partition, _ in batches)},
         IMPLICIT_TRANSACTION_VERSION,
     )
-    return proof if answer is ErrorCode.NONE else None
+    return proofs if answer is ErrorCode.NONE else None
 
 
 @dataclass(slots=True)

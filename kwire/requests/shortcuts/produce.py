@@ -12,6 +12,8 @@ partition, and the response is a copy of the last one with other offsets.  Any o
 the handler: one with another head, a batch that the log refuses, or a partition whose response
 would have to wait for replicas or the disk.  The first batch of a transaction adds the partition to
 it, if the version allows that and the coordinator can do it at once; otherwise the handler asks.
+A transactional producer may also repeat requests to several partitions: see
+`kwire.requests.shortcuts.transactional_produce`.
 The shortcut returns successful responses only; the handler alone decides about errors.
 `tests/requests/shortcuts/test_repeated_produce.py` compares the two.
 """
@@ -38,9 +40,10 @@ from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINC
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
-    from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+    from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
     from kwire.log import Verification
     from kwire.requests.shortcuts.shortcut import Exchange
+    from kwire.requests.shortcuts.transactional_produce import RepeatedTransactionalProduce
     from kwire.storage.partitions.partition import Partition
 
 _ZSTD = int(Compression.ZSTD)  # 4: no other codec has this bit
@@ -56,13 +59,13 @@ _OFFSETS_V5 = struct.Struct(">qqq")  # and log start offset
 
 
 class RepeatedProduce:
-    """The last Produce request of one connection to a single partition.
+    """The last Produce request of one connection, to a single partition.
 
     `_kind` is the request's api key and version, `_head` its bytes from the client id to the
     partition index, `_size_at` the position of the batch size.  `_reply` is its response, whose
     offsets stand at `_offsets_at`.  `_refused_bits` are flags of a batch for the handler to refuse.
     `_transactional_id` is None outside of transactions; `_adds` says that a write adds its
-    partition to the transaction.
+    partition to the transaction.  `_several` is the last request to several partitions instead.
     """
 
     __slots__ = (
@@ -77,13 +80,17 @@ class RepeatedProduce:
         "_refused_bits",
         "_reply",
         "_seen",
+        "_several",
         "_size_at",
         "_transactional_id",
     )
 
     def __init__(self) -> None:
         """Remember no request: the first `answer` finds nothing to repeat."""
-        self._seen = b""  # the head of the last request; `learn` remembers a head that comes twice
+        # The head of the last request, in pieces if it has several partitions; `learn` remembers a
+        # head that comes twice.
+        self._seen: bytes | list[bytes] = b""
+        self._several: RepeatedTransactionalProduce | None = None
         self._kind = self._head = b""
         self._size_at = _HEAD_START
         self._flexible = False
@@ -96,11 +103,19 @@ class RepeatedProduce:
         self._offsets = _OFFSETS_V3
         self._offsets_at = 0
 
+    @property
+    def remembered(self) -> tuple[int, int, int] | None:
+        """Version of the remembered request, and size and partitions of its response; else None."""
+        if self._several is not None:
+            return self._several.version, len(self._several.reply), self._several.count
+        return (int.from_bytes(self._kind[2:]), len(self._reply), 1) if self._kind else None
+
     def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
         """The response to `frame` if only its batch differs from the last request's, else None."""
         size_at = self._size_at
         if frame[:4] != self._kind or frame[_HEAD_START:size_at] != self._head:
-            return None
+            several = self._several
+            return None if several is None else several.answer(frame, broker)
         batch = _batch(frame, size_at, self._flexible)
         partition = self._partition
         # The last two conditions are the cases in which a response has to wait: for followers
@@ -162,6 +177,8 @@ class RepeatedProduce:
         frame, version, reply = exchange.frame, exchange.version, exchange.reply
         request, response = exchange.request, exchange.response
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            if request.transactional_id is not None and _adds_partitions(version):
+                self._learn_several(exchange, broker)
             return
         topic = request.topic_data[0]
         data, answer = topic.partition_data[0], response.responses[0].partition_responses[0]
@@ -177,9 +194,7 @@ class RepeatedProduce:
         # The offsets are found by their value.  If the same bytes stand in the response twice,
         # which of them to replace is unknown.
         success = _SUCCESS.pack(data.index, 0, answer.base_offset)
-        name = (
-            topic.name if version < TOPIC_IDS_SINCE else broker.metadata.topic_name(topic.topic_id)
-        )
+        name = _name(topic, version, broker)
         if name is None or reply.count(success) != 1:
             return
         self._kind, self._head, self._size_at = bytes(frame[:4]), head, size_at
@@ -194,6 +209,31 @@ class RepeatedProduce:
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
         # `_SUCCESS` ends with the base offset, an int64.
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
+        self._several = None
+
+    def _learn_several(
+        self, exchange: Exchange[ProduceRequest, ProduceResponse], broker: Broker
+    ) -> None:
+        """Remember a request to several partitions if the request before had the same pieces."""
+        # Not at the start of a broker, which may never see a transaction.
+        from kwire.requests.shortcuts import transactional_produce
+
+        pieces = transactional_produce.pieces_of(exchange)
+        if pieces is None:
+            return
+        if pieces != self._seen:
+            self._seen = pieces
+            return
+        name = _name(exchange.request.topic_data[0], exchange.version, broker)
+        if name is not None:
+            hosted = broker.hosted.by_topic.get(name, {})
+            self._several = transactional_produce.remember(exchange, pieces, hosted)
+            self._kind = b""
+
+
+def _name(topic: TopicProduceData, version: int, broker: Broker) -> str | None:
+    """The topic's name, or None if the broker does not know its id."""
+    return topic.name if version < TOPIC_IDS_SINCE else broker.metadata.topic_name(topic.topic_id)
 
 
 def _adds_partitions(version: int) -> bool:

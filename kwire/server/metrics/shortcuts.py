@@ -17,24 +17,28 @@ if TYPE_CHECKING:
 
 class MeasuredProduce(RepeatedProduce):
     """hits: the answers since the last `fold`; the connection counts them, and folds them before
-    it calls `learn_as`.  All of them are for `counts`, and each reply has `reply_bytes`.
+    it calls `learn_as`.  All of them are for `counts`, and each reply has `reply_bytes` and
+    `partitions`.
     """
 
-    __slots__ = ("counts", "hits", "reply_bytes")
+    __slots__ = ("counts", "hits", "partitions", "reply_bytes")
 
     counts: RequestCounts
 
     def __init__(self) -> None:
         super().__init__()
         self.hits = 0
+        self.partitions = 1
         self.reply_bytes = 0
 
     def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
         """As RepeatedProduce.learn; `counts` are those for the request."""
         self.learn(exchange, broker)
-        if int.from_bytes(self._kind[2:]) == counts.version:  # else it has learnt nothing
-            self.counts = counts
-            self.reply_bytes = len(self._reply)
+        remembered = self.remembered
+        if remembered is not None:
+            version, reply_bytes, self.partitions = remembered
+            if version == counts.version:  # else it has learnt nothing
+                self.counts, self.reply_bytes = counts, reply_bytes
 
     def fold(self) -> int:
         """Add the hits to the meter, and return their number."""
@@ -47,6 +51,7 @@ class MeasuredListOffsets(RepeatedListOffsets):
     __slots__ = ("counts", "hits", "reply_bytes")
 
     counts: RequestCounts
+    partitions = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,13 +74,13 @@ MeasuredShortcut = MeasuredProduce | MeasuredListOffsets
 
 
 def _fold(shortcut: MeasuredShortcut) -> int:
-    """Add the hits to the meter: their responses have one partition each, without an error."""
+    """Add the hits to the meter: no partition of their responses has an error."""
     hits, shortcut.hits = shortcut.hits, 0
     if hits:
         counts = shortcut.counts
         meter = counts.meter
         meter.versions[counts.version] += hits
-        meter.errors[0] += hits
+        meter.errors[0] += hits * shortcut.partitions
         meter.shortcuts += hits
         meter.response_bytes += hits * shortcut.reply_bytes
     return hits
