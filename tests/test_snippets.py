@@ -67,6 +67,15 @@ GUIDES = frozenset(
 )
 """Pages whose blocks tests/guides/test_guides.py runs."""
 
+WHOLE = {
+    "docs/first-test.md": "tests/testing/test_first_test.py",
+    "docs/other-languages.md": "tests/testing/test_other_languages.py",
+    "docs/declared-state.md": "tests/cli/declared_state/test_guide.py",
+    "docs/github-actions.md": "tests/tools/test_github_action.py",
+    "docker/README.md": "tests/docker: the recipes' settings, and the image where it can be built",
+}
+"""Pages of which one test runs all blocks."""
+
 KAFKA_PYTHON = "from kafka import KafkaConsumer, KafkaProducer"
 PYSPARK = "from pyspark.sql import SparkSession"
 IN_A_TEST = "from kafka import KafkaProducer"
@@ -117,22 +126,14 @@ def test_every_block_is_run_by_a_test() -> None:
             continue
         if found.page == "docs/pipelines.md" and found.language in ("sh", "json"):
             continue  # tests/pipeline/test_guide.py
-        if found.page in ("docs/first-test.md", "docs/other-languages.md"):
-            continue  # tests/testing/test_first_test.py, test_other_languages.py
         if found.page == "docs/testing.md" and (
             found.language == "python" or found.first_line.startswith(IN_TESTING)
         ):
             continue  # tests/testing/test_guide.py, but for what IN_TESTING says
-        if found.page == "docs/declared-state.md":
-            continue  # tests/cli/declared_state/test_guide.py
         if found.page == "docs/mcp.md" and found.language == "json":
             continue  # tests/console/assistant/test_page.py
-        if found.page == "docs/github-actions.md":
-            continue  # tests/tools/test_github_action.py
-        if found.page in GUIDES:
-            continue  # tests/guides/test_guides.py
-        if found.page == "docker/README.md":
-            continue  # tests/docker: the recipes' settings, and the image where it can be built
+        if found.page in GUIDES or found.page in WHOLE:
+            continue
         assert found.first_line.startswith(tuple(ELSEWHERE)), found
 
 

@@ -65,7 +65,7 @@ class Writer:
             "transactional": True,
         }
         record = Record(0, NOW_MS, b"key", b"v" * size_bytes)
-        return bytes(build([record], **(fields | options)))  # type: ignore[arg-type]
+        return bytes(build([record], **(fields | options)))  # type: ignore[arg-type]  # by name
 
     async def write(self, *batches: bytes, indexes: tuple[int, ...] = (0, 1, 2)) -> list[list[int]]:
         """Write a batch to each partition; return the error codes and the base offsets."""
