@@ -178,7 +178,7 @@ release-notes: env-dev ## print what is new in this version, which TAG=v0.1.0 mu
 	@$(VENV_PYTHON) tools/release_notes.py $(TAG)
 
 workflows: env-release ## check .github/workflows with actionlint (which Go builds once) and zizmor
-	build/release/bin/python tools/workflows.py
+	build/release/bin/python -m tools.workflows
 
 image-compose: env-dev ## build the image with buildah, and run public compose files and Testcontainers' scripts in it (as root): BASE_IMAGE
 	KWIRE_BASE_IMAGE='$(BASE_IMAGE)' $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/docker/test_public_compose.py
@@ -192,8 +192,8 @@ docs-pictures: env-dev ## the pictures in docs/pictures: kwire top, and the page
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
 
-kubernetes: env-dev ## the manifests of docker/kubernetes, checked by Kubernetes' own API description (needs Go)
-	$(VENV_PYTHON) tools/kubernetes.py
+kubernetes: env-dev ## the chart and the manifests of docker/kubernetes, checked by Helm and by Kubernetes' API description (needs Go)
+	$(VENV_PYTHON) -m tools.kubernetes
 
 env:
 	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \

@@ -99,6 +99,8 @@ ELSEWHERE = {
     "make run ": "what .ci/run does in a fresh clone",
     "make upgrade ": "tests/tools/test_upgrade_*.py, in parts",
     "kubectl apply ": "needs a Kubernetes; tests/docker/test_kubernetes.py has the parts",
+    "helm install ": "likewise; make kubernetes renders the chart with these values",
+    "# helm install ": "likewise, with the values of the block",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
     "pip install '.[console]'": "tests/test_install_lines.py; the commands in tests/console",

@@ -1,8 +1,9 @@
-"""The broker of docker/kubernetes: its probes, and a rolling restart under load."""
+"""The brokers of docker/kubernetes: their probes, and rolling restarts under load."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,33 +21,60 @@ import yaml
 
 from kwire.client.cluster import Cluster
 from kwire.client.topics import create_topic
-from kwire.testing import free_port
+from kwire.testing import ZooKeeperProcess, free_port
 from tests.inside import PATIENCE_S
 
-MANIFEST = Path(__file__).resolve().parents[2] / "docker" / "kubernetes" / "broker.yaml"
+FOLDER = Path(__file__).resolve().parents[2] / "docker" / "kubernetes"
+ONE, THREE = FOLDER / "broker.yaml", FOLDER / "cluster.yaml"
 TOPIC = "t"
 RECORDS_PER_RESTART = 1_000
 RESTARTS = 3
+ORDINAL = "metadata.labels['apps.kubernetes.io/pod-index']"
+"""The field of a pod in which Kubernetes writes its number in the StatefulSet."""
 
 
-def stateful_set() -> dict[str, Any]:
-    documents = list(yaml.safe_load_all(MANIFEST.read_text()))
-    (found,) = [each for each in documents if each["kind"] == "StatefulSet"]
+def stateful_set(manifest: Path = ONE) -> dict[str, Any]:
+    """The StatefulSet of the brokers."""
+    documents = list(yaml.safe_load_all(manifest.read_text()))
+    (found,) = [
+        each
+        for each in documents
+        if each["kind"] == "StatefulSet" and each["metadata"]["name"] == "kwire"
+    ]
     assert isinstance(found, dict)
     return found
 
 
-def container() -> dict[str, Any]:
-    (found,) = stateful_set()["spec"]["template"]["spec"]["containers"]
+def container(manifest: Path = ONE) -> dict[str, Any]:
+    (found,) = stateful_set(manifest)["spec"]["template"]["spec"]["containers"]
     assert isinstance(found, dict)
     return found
 
 
-def environment(port: int, metrics_port: int, data: Path) -> dict[str, str]:
+def variables(manifest: Path, ordinal: int) -> dict[str, str]:
+    """The variables of the pod with that ordinal in the namespace `default`."""
+    fields = {
+        "metadata.name": f"kwire-{ordinal}",
+        "metadata.namespace": "default",
+        ORDINAL: str(ordinal),
+    }
+    given: dict[str, str] = {}
+    for each in container(manifest)["env"]:
+        if "value" not in each:
+            given[each["name"]] = fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
+            continue
+        given[each["name"]] = re.sub(r"\$\((\w+)\)", lambda m: given[m[1]], each["value"])
+    return given
+
+
+def environment(
+    port: int, metrics_port: int, data: Path, *, manifest: Path = ONE, ordinal: int = 0
+) -> dict[str, str]:
     """The variables of the manifest, as they are for a pod on this machine."""
-    given = {each["name"]: each["value"] for each in container()["env"] if "value" in each}
+    given = variables(manifest, ordinal)
+    advertised = f"PLAINTEXT://kwire-{ordinal}.kwire-pods.default.svc:9092"
+    assert given["KAFKA_ADVERTISED_LISTENERS"] == advertised
     given["KAFKA_LISTENERS"] = given["KAFKA_LISTENERS"].replace("//:9092", f"//127.0.0.1:{port}")
-    assert given["KAFKA_ADVERTISED_LISTENERS"].endswith(".svc:9092")
     return os.environ | given | {
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
         "KAFKA_METRICS_PORT": str(metrics_port),
@@ -56,9 +84,11 @@ def environment(port: int, metrics_port: int, data: Path) -> dict[str, str]:
 
 
 @contextmanager
-def pod(environ: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def pod(
+    environ: dict[str, str], log: Path, manifest: Path = ONE
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command of the image, until SIGTERM, which Kubernetes sends; it must end well in time."""
-    grace_s = stateful_set()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    grace_s = stateful_set(manifest)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "kwire.cli", "serve", "--container"],
@@ -73,9 +103,9 @@ def pod(environ: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]
         process.wait()
 
 
-def wait_until_ready(port: int, log: Path) -> None:
+def wait_until_ready(port: int, log: Path, manifest: Path = ONE) -> None:
     """Ask the readiness probe of the manifest until it succeeds."""
-    path = container()["readinessProbe"]["httpGet"]["path"]
+    path = container(manifest)["readinessProbe"]["httpGet"]["path"]
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -88,14 +118,23 @@ def wait_until_ready(port: int, log: Path) -> None:
 
 
 class Load:
-    """A producer that writes numbers all the time, at most a hundred of them on their way."""
+    """A producer that writes numbers all the time, at most a hundred of them on their way.
 
-    def __init__(self, bootstrap: str) -> None:
+    An idempotent one writes each number once, even if it has to repeat a request.
+    """
+
+    def __init__(self, bootstrap: str, *, is_idempotent: bool = False) -> None:
         self.acknowledged: set[int] = set()
         self.failed: list[str] = []
         timeout_ms = int(PATIENCE_S * 1000)
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 1, "message.timeout.ms": timeout_ms}
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": is_idempotent,
+                "linger.ms": 1,
+                "message.timeout.ms": timeout_ms,
+            }
         )
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._write)
@@ -151,6 +190,73 @@ def test_rolling_restarts_under_load_lose_no_acknowledged_record(tmp_path: Path)
         assert load.acknowledged == set(read_numbers(bootstrap))
 
 
+class Pods:
+    """The three pods of the chart, as processes on this machine that keep their addresses."""
+
+    def __init__(self, connect: str, folder: Path) -> None:
+        self._connect = connect
+        self._folder = folder
+        self._ports = [free_port() for _ in range(3)]
+        self._metrics_ports = [free_port() for _ in range(3)]
+        self._running: dict[int, ExitStack] = {}
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+
+    def log(self, ordinal: int) -> Path:
+        return self._folder / f"kwire-{ordinal}.log"
+
+    def start(self, ordinal: int) -> None:
+        data, log = self._folder / f"data-kwire-{ordinal}", self.log(ordinal)
+        ports = self._ports[ordinal], self._metrics_ports[ordinal]
+        environ = environment(*ports, data, manifest=THREE, ordinal=ordinal)
+        assert environ["KAFKA_ZOOKEEPER_CONNECT"] == "kwire-zookeeper:2181"
+        environ |= {"KAFKA_ZOOKEEPER_CONNECT": self._connect, "KWIRE_ZOOKEEPER": "join"}
+        stack = self._running[ordinal] = ExitStack()
+        stack.enter_context(pod(environ, log, THREE))
+
+    def wait_until_ready(self, ordinal: int) -> None:
+        wait_until_ready(self._metrics_ports[ordinal], self.log(ordinal), THREE)
+
+    def stop(self, ordinal: int) -> None:
+        self._running.pop(ordinal).close()
+
+    def stop_all(self) -> None:
+        """Stop the last one first, as Kubernetes does."""
+        for ordinal in sorted(self._running, reverse=True):
+            self.stop(ordinal)
+
+
+@pytest.fixture
+def pods(zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path) -> Iterator[Pods]:
+    started = Pods(zookeeper.connect(f"/{unique}"), tmp_path)
+    for ordinal in range(3):
+        started.start(ordinal)
+    yield started
+    started.stop_all()
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.long
+def test_rolling_restart_of_three_under_load_keeps_each_acknowledged_record_once(
+    pods: Pods,
+) -> None:
+    """It does not wait for minReadySeconds between two restarts, which is harder than the chart."""
+    for ordinal in range(3):
+        pods.wait_until_ready(ordinal)
+    with Cluster(pods.bootstrap) as cluster:
+        create_topic(cluster, TOPIC, partitions=3)
+    with Load(pods.bootstrap, is_idempotent=True) as load:
+        load.wait_for_more(pods.log(0))
+        for ordinal in (2, 1, 0):
+            pods.stop(ordinal)
+            pods.start(ordinal)
+            pods.wait_until_ready(ordinal)
+            load.wait_for_more(pods.log(ordinal))
+    assert load.failed == []
+    assert len(load.acknowledged) >= 4 * RECORDS_PER_RESTART
+    assert sorted(read_numbers(pods.bootstrap)) == sorted(load.acknowledged)
+
+
 def read_numbers(bootstrap: str) -> list[int]:
     """The numbers in the records of the topic."""
     command = [sys.executable, "-m", "kwire.cli", "consume", TOPIC, "-o", "earliest", "-e"]
@@ -158,8 +264,10 @@ def read_numbers(bootstrap: str) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
-def test_manifest_keeps_the_data_where_the_image_has_its_volume() -> None:
-    dockerfile = (MANIFEST.parents[1] / "Dockerfile").read_text()
-    mounts = {each["mountPath"] for each in container()["volumeMounts"] if each["name"] == "data"}
+@pytest.mark.parametrize("name", ["broker.yaml", "cluster.yaml", "cluster-kraft.yaml"])
+def test_manifest_keeps_the_data_where_the_image_has_its_volume(name: str) -> None:
+    dockerfile = (FOLDER.parent / "Dockerfile").read_text()
+    volume_mounts = container(FOLDER / name)["volumeMounts"]
+    mounts = {each["mountPath"] for each in volume_mounts if each["name"] == "data"}
     assert mounts == {"/var/lib/kafka/data"}
     assert 'VOLUME ["/var/lib/kafka/data"' in dockerfile
