@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import yaml
@@ -150,10 +152,13 @@ def helm(*words: str, values: dict[str, Any] | None = None) -> subprocess.Comple
     )  # fmt: skip
 
 
-def rendered(values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+def rendered(
+    values: dict[str, Any], chart: Path = CHART, *options: str
+) -> subprocess.CompletedProcess[str]:
     """The chart with these values, as the release `kwire`."""
     version = MODULE.partition("@v")[2]
-    return helm("template", "kwire", str(CHART), "--kube-version", version, values=values)
+    words = ("template", "kwire", str(chart), "--kube-version", version, *options)
+    return helm(*words, values=values)
 
 
 def invalid(name: str, text: str, api: dict[str, Any]) -> bool:
@@ -165,6 +170,34 @@ def invalid(name: str, text: str, api: dict[str, Any]) -> bool:
         failed = failed or bool(found)
         print(what, *(found or ["is valid"]), sep="\n  ")
     return failed
+
+
+def notes(values: dict[str, Any]) -> str:
+    """What Helm prints after an installation with these values.
+
+    `helm template` renders no notes, so they become a manifest in a copy of the chart.
+    """
+    with TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(CHART, Path(folder, "chart")))
+        templates = copy / "templates"
+        text = (templates / "NOTES.txt").read_text()
+        (templates / "_notes.tpl").write_text(f'{{{{ define "notes" }}}}{text}{{{{ end }}}}')
+        (templates / "notes.yaml").write_text('text: {{ include "notes" . | quote }}\n')
+        done = rendered(values, copy, "--show-only", "templates/notes.yaml")
+    if done.returncode:
+        raise SystemExit(f"kubernetes: NOTES.txt: {done.stderr}")
+    found: str = yaml.safe_load(done.stdout)["text"]
+    return found
+
+
+def notes_problems() -> Iterator[str]:
+    """What is wrong with the notes, as sentences."""
+    values = ZOOKEEPER | {"fullnameOverride": "events", "firstBrokerId": 10}
+    text = notes(values)
+    pods = [f"events-{ordinal}.events-pods.default.svc:9092" for ordinal in (10, 11, 12)]
+    for address in ("events.default.svc:9092", *pods):
+        if f"  {address}\n" not in text:
+            yield f"NOTES.txt does not have {address}: {text}"
 
 
 def chart_problems(api: dict[str, Any]) -> Iterator[str]:
@@ -220,6 +253,7 @@ def main(words: Sequence[str]) -> int:
         if invalid(str(path.relative_to(ROOT)), path.read_text(), api)
     )
     wrong += chart_problems(api)
+    wrong += notes_problems()
     print(*wrong, sep="\n")
     return int(bool(wrong))
 

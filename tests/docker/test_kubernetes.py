@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,19 @@ import confluent_kafka
 import pytest
 import yaml
 
+from kwire.cli.cluster.kafka_jars import find_kafka
 from kwire.client.cluster import Cluster
 from kwire.client.topics import create_topic
 from kwire.testing import ZooKeeperProcess, free_port
+from kwire.testing.controllers import ControllersProcess
 from tests.inside import PATIENCE_S
 
 FOLDER = Path(__file__).resolve().parents[2] / "docker" / "kubernetes"
-ONE, THREE = FOLDER / "broker.yaml", FOLDER / "cluster.yaml"
+ONE = FOLDER / "broker.yaml"
 TOPIC = "t"
 RECORDS_PER_RESTART = 1_000
 RESTARTS = 3
+OF_CONTROLLERS = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 ORDINAL = "metadata.labels['apps.kubernetes.io/pod-index']"
 """The field of a pod in which Kubernetes writes its number in the StatefulSet."""
 
@@ -191,10 +194,15 @@ def test_rolling_restarts_under_load_lose_no_acknowledged_record(tmp_path: Path)
 
 
 class Pods:
-    """The three pods of the chart, as processes on this machine that keep their addresses."""
+    """The three pods of the chart, as processes on this machine that keep their addresses.
 
-    def __init__(self, connect: str, folder: Path) -> None:
-        self._connect = connect
+    `addresses` are variables with addresses of ZooKeeper or of controllers, which the manifest has
+    under the names of services.
+    """
+
+    def __init__(self, manifest: Path, addresses: Mapping[str, str], folder: Path) -> None:
+        self._manifest = manifest
+        self._addresses = addresses
         self._folder = folder
         self._ports = [free_port() for _ in range(3)]
         self._metrics_ports = [free_port() for _ in range(3)]
@@ -207,14 +215,15 @@ class Pods:
     def start(self, ordinal: int) -> None:
         data, log = self._folder / f"data-kwire-{ordinal}", self.log(ordinal)
         ports = self._ports[ordinal], self._metrics_ports[ordinal]
-        environ = environment(*ports, data, manifest=THREE, ordinal=ordinal)
-        assert environ["KAFKA_ZOOKEEPER_CONNECT"] == "kwire-zookeeper:2181"
-        environ |= {"KAFKA_ZOOKEEPER_CONNECT": self._connect, "KWIRE_ZOOKEEPER": "join"}
+        environ = environment(*ports, data, manifest=self._manifest, ordinal=ordinal)
+        assert self._addresses.keys() <= environ.keys()
+        # Else the image takes a ZooKeeper on this machine for one that is not meant.
+        environ |= {**self._addresses, "KWIRE_ZOOKEEPER": "join"}
         stack = self._running[ordinal] = ExitStack()
-        stack.enter_context(pod(environ, log, THREE))
+        stack.enter_context(pod(environ, log, self._manifest))
 
     def wait_until_ready(self, ordinal: int) -> None:
-        wait_until_ready(self._metrics_ports[ordinal], self.log(ordinal), THREE)
+        wait_until_ready(self._metrics_ports[ordinal], self.log(ordinal), self._manifest)
 
     def stop(self, ordinal: int) -> None:
         self._running.pop(ordinal).close()
@@ -225,13 +234,25 @@ class Pods:
             self.stop(ordinal)
 
 
-@pytest.fixture
-def pods(zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path) -> Iterator[Pods]:
-    started = Pods(zookeeper.connect(f"/{unique}"), tmp_path)
-    for ordinal in range(3):
-        started.start(ordinal)
-    yield started
-    started.stop_all()
+@pytest.fixture(params=["zookeeper", "controllers"])
+def pods(request: pytest.FixtureRequest, unique: str, tmp_path: Path) -> Iterator[Pods]:
+    with ExitStack() as beside:
+        if request.param == "zookeeper":
+            zookeeper: ZooKeeperProcess = request.getfixturevalue("zookeeper")
+            addresses = {"KAFKA_ZOOKEEPER_CONNECT": zookeeper.connect(f"/{unique}")}
+            manifest = FOLDER / "cluster.yaml"
+        else:
+            program = find_kafka(str(request.getfixturevalue("apache_kafka_libs")))
+            quorum = beside.enter_context(
+                ControllersProcess(tmp_path / "quorum", program, settings=OF_CONTROLLERS)
+            )
+            addresses = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": quorum.addresses}
+            manifest = FOLDER / "cluster-kraft.yaml"
+        started = Pods(manifest, addresses, tmp_path)
+        for ordinal in range(3):
+            started.start(ordinal)
+        yield started
+        started.stop_all()
 
 
 @pytest.mark.slow
