@@ -11,6 +11,7 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 | `README.md` | what it is, its version, how to run it, how many pass |
 | `broker.properties` | broker settings that the suite needs, if any |
 | `sasl-users.properties` | `name=MECHANISM,... password`: who logs in at more listeners, if any |
+| `uses-registry.txt` | there if the suite needs a schema registry beside the broker |
 | `apache-kafka.properties` | more of them for Apache Kafka alone, if any |
 
 `run BOOTSTRAP RESULTS [TEST...]` is an executable that needs nothing of kwire. It
@@ -28,7 +29,8 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 Of the environment it may use `PYTHON`, a Python interpreter (default: python3), and, where the
 broker has more listeners, `SASL_BOOTSTRAP`, the HOST:PORT of one with SASL_PLAINTEXT where the
 suite's users log in, `TLS_BOOTSTRAP`, that of one with TLS, and `TLS_AUTHORITY`, the file with the
-certificate that signed the broker's.
+certificate that signed the broker's. `REGISTRY_URL` is the address of the schema registry, an empty
+one of kwire, if the suite uses one.
 
 `allow.txt` is one id a line, sorted by code point; lines that begin with `#` stand at its head.
 

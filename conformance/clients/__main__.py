@@ -18,6 +18,7 @@ from kwire.conformance import clusters, local
 from kwire.conformance.clients import more_listeners
 from kwire.conformance.clients.results import AllowList, SuiteComparison, SuiteOutcome, as_junit
 from kwire.conformance.clients.suites import ClientSuite, NotRun, suites
+from kwire.testing.registry import Registry, RegistryStartError
 
 EXIT_LOST = 1
 EXIT_NOT_RUN = 3
@@ -89,14 +90,18 @@ def main(
     for suite in chosen:
         click.echo(f"{suite.name} ...", err=True)
         try:
-            with _brokers(suite, bootstrap, start, apache=oracle and not brokers) as (
-                address,
-                more,
+            with (
+                _brokers(suite, bootstrap, start, apache=oracle and not brokers) as (
+                    address,
+                    listeners,
+                ),
+                registry_for(suite, address) as registry,
             ):
+                more = {**listeners, **registry}
                 name = f"{suite.name}.tsv"
                 before = against / name if against else None
                 done.append(suite.run(address, report / name, tests, against=before, more=more))
-        except (NotRun, OSError, RuntimeError, ValueError) as error:
+        except (NotRun, OSError, RegistryStartError, RuntimeError, ValueError) as error:
             failed.append(str(error))
     if update:
         _update(chosen, done)
@@ -145,6 +150,19 @@ def _brokers(
         else:
             with start(Path(folder), settings) as addresses:
                 yield addresses, {}
+
+
+@contextlib.contextmanager
+def registry_for(suite: ClientSuite, bootstrap: str) -> Iterator[Mapping[str, str]]:
+    """Yield the variable with the address of a registry that keeps its schemas on these brokers.
+
+    There is no variable and no registry if the suite uses none.
+    """
+    if not suite.uses_registry:
+        yield {}
+        return
+    with Registry(bootstrap) as registry:
+        yield {"REGISTRY_URL": registry.url}
 
 
 def _update(chosen: Sequence[ClientSuite], done: Sequence[SuiteComparison]) -> None:

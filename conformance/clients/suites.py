@@ -73,6 +73,11 @@ class ClientSuite:
         file = self.folder / "sasl-users.properties"
         return users_in(properties(file.read_text())) if file.exists() else []
 
+    @property
+    def uses_registry(self) -> bool:
+        """Whether the suite needs a schema registry beside the broker."""
+        return (self.folder / "uses-registry.txt").exists()
+
     def run(
         self,
         bootstrap: str,

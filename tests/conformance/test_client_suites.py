@@ -32,6 +32,8 @@ from kwire.conformance.clients.suites import (
     properties,
     suites,
 )
+from kwire.registry.client.rest import RegistryClient
+from kwire.testing import Kafka
 from tests.polling import until
 from tests.security.scram_client import can_log_in
 
@@ -302,6 +304,18 @@ def test_broker_with_additional_listeners_accepts_the_suite_users(tmp_path: Path
         address = "localhost", int(more["TLS_BOOTSTRAP"].partition(":")[2])
         with socket.create_connection(address) as plain:
             context.wrap_socket(plain, server_hostname="localhost").close()
+
+
+@pytest.mark.slow
+def test_suite_that_uses_a_registry_gets_the_address_of_an_empty_one(
+    make_suite: MakeSuite, kafka_reset: Kafka
+) -> None:
+    suite = make_suite("exit 0")
+    with command.registry_for(suite, kafka_reset.bootstrap) as variables:
+        assert variables == {}
+    (suite.folder / "uses-registry.txt").write_text("It does.\n")
+    with command.registry_for(suite, kafka_reset.bootstrap) as variables:
+        assert RegistryClient(variables["REGISTRY_URL"]).subjects() == []
 
 
 @pytest.mark.parametrize("name", sorted(SUITES))
