@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import resource
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.descriptors import many_descriptors
 from tests.commands.forked import ForkedCommands, run_kwire
 from tests.polling import until
 
@@ -86,20 +85,10 @@ def has_reader(pipe: Path) -> bool:
 
 
 def test_commands_are_forked_though_the_worker_has_many_descriptors() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    many = 2_000  # select() ends at 1,023
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 100), hard))
-    held: list[int] = []
-    try:
-        while not held or held[-1] < many:
-            held.append(fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 0))
+    with many_descriptors():
         commands = ForkedCommands()
         try:
             done = commands.run(["--version"], "", os.environ, Path.cwd(), timeout_s=300)
         finally:
             commands.close()
-    finally:
-        for descriptor in held:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert done.returncode == 0

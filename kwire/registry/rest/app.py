@@ -18,7 +18,7 @@ import trio
 from kwire.registry.rest import changing, looking
 from kwire.registry.rest.access import REALM, Users
 from kwire.registry.rest.call import FORMAT, Call, Text, context_name, split_target
-from kwire.registry.rest.forwarding import FORWARDED, OFFSET, Forwarder, SendAgain
+from kwire.registry.rest.forwarding import OFFSET, Forwarder, SendAgain
 from kwire.registry.service import NotPrimary, RegistryService
 from kwire.registry.subjects.errors import RegistryError, forwarding_failed, primary_unknown
 from kwire.registry.subjects.records import Write
@@ -209,17 +209,14 @@ class RegistryApp:
                 try:
                     return await self._at_primary(call, decide)
                 except NotPrimary:
-                    if FORWARDED in call.request.headers or election.has_none:
+                    if call.is_forwarded or election.has_none:
                         break
                     await trio.to_thread.run_sync(election.wait, PATIENCE_S, abandon_on_cancel=True)
                     await trio.sleep(AGAIN_S / 10)
                 except SendAgain as error:
                     log.info("the primary does not answer: %s; sending again", error)
                     await trio.sleep(AGAIN_S)
-        if (
-            election.primary not in (None, election.identity)
-            and FORWARDED not in call.request.headers
-        ):
+        if election.primary not in (None, election.identity) and not call.is_forwarded:
             raise forwarding_failed("Error while forwarding the request to the leader")
         raise primary_unknown()
 
@@ -227,18 +224,13 @@ class RegistryApp:
         self, call: Call, decide: Callable[[], tuple[Any, list[Write]]]
     ) -> HttpReply:
         """Make the change here or at the primary.  Raises NotPrimary if none is known."""
-        service = self._service
-        primary = service.election.primary
-        if (
-            primary is None
-            or primary == service.election.identity
-            or FORWARDED in call.request.headers
-        ):
+        service, election = self._service, self._service.election
+        primary = election.primary
+        if primary is None or primary == election.identity or call.is_forwarded:
             # What was begun is ended: a client that gives up learns nothing either way.
             answer = await trio.to_thread.run_sync(service.change, decide, limiter=self._writers)
             offset = str(service.topic.position - 1)
             return _answered(answer)._replace(headers=((OFFSET, offset),))
-        election = service.election
         forward = partial(
             self._forwarder.forward,
             primary,

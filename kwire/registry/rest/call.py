@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
+from kwire.registry.rest.forwarding import FORWARDED
 from kwire.registry.subjects.errors import RegistryError, invalid_version
 from kwire.registry.subjects.names import (
     CONTEXT_START,
@@ -52,6 +53,11 @@ class Call:
     def query(self) -> dict[str, str]:
         """The parameters of the query, the first value of each."""
         return dict(reversed(self.pairs))
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether another instance has sent the request on; it is not sent on again."""
+        return FORWARDED in self.request.headers
 
     def flag(self, name: str) -> bool:
         """Whether a parameter is `true`."""

@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 20.0
 and would wait that long for one that is paused."""
 CONNECT_S: Final = 5.0
 """How long a connection and its TLS handshake may take."""
-POLL_S: Final = 0.2
+POLL_MS: Final = 200
 """How soon a wait for the primary ends after another one was elected."""
 REPEATABLE: Final = ("POST", "PUT")
 """Methods whose second request has the answer of the first: what is registered again keeps its id,
@@ -106,7 +106,9 @@ def _await_response(connection: socket.socket, is_replaced: Callable[[], bool]) 
     """Wait until there is something to read.  Raises TimeoutError, also if another instance is the
     primary now: the one that was asked is paused, or cannot write any more."""
     deadline = time.monotonic() + TIMEOUT_S
-    while not select.select([connection], [], [], POLL_S)[0]:
+    poll = select.poll()  # select() takes no descriptor above 1,023, and a registry has 10,000
+    poll.register(connection, select.POLLIN)
+    while not poll.poll(POLL_MS):
         if is_replaced():
             raise TimeoutError("another instance became the leader before it answered")
         if time.monotonic() > deadline:

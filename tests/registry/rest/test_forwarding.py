@@ -11,6 +11,7 @@ from kwire.registry.primary import InstanceIdentity
 from kwire.registry.rest.forwarding import Forwarder, SendAgain
 from kwire.registry.subjects.errors import RegistryError
 from kwire.server.http.messages import HttpRequest
+from tests.commands.descriptors import many_descriptors
 
 
 @pytest.fixture
@@ -32,6 +33,13 @@ def test_deletion_at_a_replaced_primary_has_failed(paused: InstanceIdentity) -> 
     with pytest.raises(RegistryError, match="another instance became the leader") as failed:
         Forwarder().forward(paused, HttpRequest("DELETE", "/config", {}), lambda: True)
     assert failed.value.code == 50003
+
+
+def test_wait_for_the_primary_ends_though_the_process_has_many_descriptors(
+    paused: InstanceIdentity,
+) -> None:
+    with many_descriptors(), pytest.raises(SendAgain, match="another instance became the leader"):
+        Forwarder().forward(paused, HttpRequest("PUT", "/config", {}, b"{}"), lambda: True)
 
 
 def test_request_to_an_address_where_nobody_listens_may_be_sent_again() -> None:
