@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -23,6 +24,7 @@ from kwire.cli.repeats import log_format_option, start_logging
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
+    from kwire.console.decoding.decoder import Decoder
 
 LISTING = Listing(
     215,
@@ -118,13 +120,44 @@ def _run(
 ) -> None:
     """Serves the console.  Raises ClientError for invalid client properties, and OSError if the
     port cannot be bound."""
+    from kwire.console.decoding.decoder import DECODER
+    from kwire.console.serving import ConsoleOptions, run_console
+
+    shown = shown_cluster(CLIENT_ID, bootstrap_server, command_config, registry, files)
+    start_logging("info", log_format)
+    options = ConsoleOptions(
+        shown.bootstrap, host, port, allowed_hosts, metrics, controls,
+        command_options(shown.bootstrap, command_config), exit_on_eof, {DECODER: shown.decoder},
+    )  # fmt: skip
+    run_console(options, shown.connect, announce)
+
+
+class ShownCluster(NamedTuple):
+    """A cluster whose topics, records and groups are shown."""
+
+    bootstrap: str
+    connect: Callable[[], Cluster]
+    """Makes a client of the cluster, with the times that the console's questions need."""
+    decoder: Decoder
+
+
+def shown_cluster(
+    client_id: str,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    registry: str | None,
+    files: tuple[str, ...],
+) -> ShownCluster:
+    """The cluster that the options of `kwire console` and `kwire mcp` name.
+
+    Raises ClientError for invalid client properties, addresses and schemas.
+    """
     from kwire.client.cluster import Cluster, parse_bootstrap
     from kwire.client.errors import Misuse
     from kwire.client.inspection.survey import ROLE
-    from kwire.console.decoding.decoder import DECODER, Decoder
+    from kwire.console.decoding.decoder import Decoder
     from kwire.console.decoding.files import schema_files
     from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
-    from kwire.console.serving import ConsoleOptions, run_console
     from kwire.registry.client.configured import client_of
     from kwire.registry.client.registered import RegisteredSchemas
 
@@ -136,7 +169,7 @@ def _run(
     def connect() -> Cluster:
         cluster = Cluster(
             bootstrap,
-            client_id=CLIENT_ID,
+            client_id=client_id,
             timeout_s=REQUEST_TIMEOUT_S,
             security=security,
             checks_brokers=checks_brokers(properties),
@@ -149,12 +182,7 @@ def _run(
         decoder = Decoder(schemas, schema_files(files))
     except ValueError as problem:
         raise Misuse(str(problem)) from None
-    start_logging("info", log_format)
-    options = ConsoleOptions(
-        bootstrap, host, port, allowed_hosts, metrics, controls,
-        command_options(bootstrap, command_config), exit_on_eof, {DECODER: decoder},
-    )  # fmt: skip
-    run_console(options, connect, announce)
+    return ShownCluster(bootstrap, connect, decoder)
 
 
 def command_options(bootstrap: str, command_config: Path | None) -> str:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from kwire.cli.app import (
-    bootstrap_of,
-    bootstrap_option,
-    checks_brokers,
-    client_properties,
-    command_config_option,
-    in_words,
-    security_of,
-)
+from kwire.cli.app import bootstrap_option, command_config_option, in_words
+from kwire.cli.console import shown_cluster
 from kwire.cli.grammar.listing import Listing
 from kwire.cli.hosting.children import check_extra
-
-if TYPE_CHECKING:
-    from kwire.client.cluster import Cluster
 
 LISTING = Listing(
     217,
@@ -91,42 +81,19 @@ def _run(
 ) -> None:
     """Serves the tools.  Raises ClientError for invalid client properties and addresses."""
     from kwire import __version__
-    from kwire.client.cluster import Cluster, parse_bootstrap
     from kwire.client.errors import Misuse
-    from kwire.client.inspection.survey import ROLE
     from kwire.console.assistant.serving import run_server
-    from kwire.console.decoding.decoder import Decoder
-    from kwire.console.decoding.files import schema_files
-    from kwire.console.pool import REQUEST_TIMEOUT_S, SURVEY_TIMEOUT_S
-    from kwire.registry.client.configured import client_of
-    from kwire.registry.client.registered import RegisteredSchemas
     from kwire.testing.control import ControlClient, ControlError
 
-    properties = client_properties(command_config)
-    bootstrap = bootstrap_of(bootstrap_server, properties)
-    parse_bootstrap(bootstrap)
-    security = security_of(properties)
-
-    def connect() -> Cluster:
-        cluster = Cluster(
-            bootstrap,
-            client_id=CLIENT_ID,
-            timeout_s=REQUEST_TIMEOUT_S,
-            security=security,
-            checks_brokers=checks_brokers(properties),
-        )
-        cluster.role_timeouts_s[ROLE] = SURVEY_TIMEOUT_S
-        return cluster
-
-    schemas = RegisteredSchemas(client_of(registry, properties)) if registry else None
+    shown = shown_cluster(CLIENT_ID, bootstrap_server, command_config, registry, files)
     try:
-        decoder = Decoder(schemas, schema_files(files))
         client = None if control is None else ControlClient(control_address(control))
     except (ValueError, ControlError) as problem:
         raise Misuse(str(problem)) from None
     run_server(
-        connect, bootstrap, decoder, client, version=__version__, allows_writes=allows_writes
-    )
+        shown.connect, shown.bootstrap, shown.decoder, client,
+        version=__version__, allows_writes=allows_writes,
+    )  # fmt: skip
 
 
 def control_address(control: str) -> str:

@@ -38,7 +38,7 @@ class Variable(NamedTuple):
     becomes: str
     """What it becomes, as Markdown; for a variable without effect, the reason."""
     read: Read | None = None
-    """None: it is read together with others, at the end."""
+    """How it is read alone; None if `translating` reads it together with other variables."""
     has_effect: bool = True
 
 
@@ -64,7 +64,7 @@ def _skip(reading: VariableReading, name: str, value: str) -> None:
     """Images and Kubernetes set the variable by themselves, so that nothing is said of it."""
 
 
-def _java(name: str, dialect: Dialect, reason: str = "this image has no Java") -> Variable:
+def _unused(name: str, dialect: Dialect, reason: str = "this image has no Java") -> Variable:
     return Variable(name, dialect, reason, partial(_without_effect, reason), has_effect=False)
 
 
@@ -89,21 +89,21 @@ VARIABLES: Final = (
         "set, or if it names localhost: this image has no ZooKeeper",
         partial(_give, "zookeeper.connect"),
     ),
-    _java("KAFKA_HEAP_OPTS", A),
-    _java("KAFKA_JVM_PERFORMANCE_OPTS", A),
-    _java("KAFKA_GC_LOG_OPTS", A),
-    _java("KAFKA_JMX_*", A, JMX),
-    _java("JMX_PORT", A, JMX),
-    _java("KAFKA_LOG4J_LOGGERS", A, LOGGING),
-    _java("KAFKA_LOG4J_OPTS", A, LOGGING),
-    _java("KAFKA_LOG4J_CMD_OPTS", A, LOGGING),
-    _java("KAFKA_TOOLS_LOG4J_LOGLEVEL", A, LOGGING),
+    _unused("KAFKA_HEAP_OPTS", A),
+    _unused("KAFKA_JVM_PERFORMANCE_OPTS", A),
+    _unused("KAFKA_GC_LOG_OPTS", A),
+    _unused("KAFKA_JMX_*", A, JMX),
+    _unused("JMX_PORT", A, JMX),
+    _unused("KAFKA_LOG4J_LOGGERS", A, LOGGING),
+    _unused("KAFKA_LOG4J_OPTS", A, LOGGING),
+    _unused("KAFKA_LOG4J_CMD_OPTS", A, LOGGING),
+    _unused("KAFKA_TOOLS_LOG4J_LOGLEVEL", A, LOGGING),
     Variable("KAFKA_VERSION", A, "nothing", _skip, has_effect=False),
     Variable("KAFKA_HOME", A, "nothing", _skip, has_effect=False),
     Variable("KAFKA_MODE", A, "nothing", _skip, has_effect=False),
     Variable("KAFKA_DEBUG", A, "nothing", _skip, has_effect=False),
-    _java("KAFKA_INTER_BROKER_PROTOCOL_VERSION", A, GONE),
-    _java("KAFKA_LOG_MESSAGE_FORMAT_VERSION", A, GONE),
+    _unused("KAFKA_INTER_BROKER_PROTOCOL_VERSION", A, GONE),
+    _unused("KAFKA_LOG_MESSAGE_FORMAT_VERSION", A, GONE),
     Variable(
         "KAFKA_OPTS", C, "with `-Djava.security.auth.login.config=FILE`: the logins of the section "
         "`KafkaServer` in FILE; anything else has no effect: this image has no Java",
@@ -119,12 +119,12 @@ VARIABLES: Final = (
     ),
     Variable("KAFKA_SSL_KEYSTORE_CREDENTIALS", C, "`ssl.keystore.password`, likewise"),
     Variable("KAFKA_SSL_TRUSTSTORE_CREDENTIALS", C, "`ssl.truststore.password`, likewise"),
-    _java("KAFKA_CONFLUENT_*", C, COMPONENTS),
-    _java("CONFLUENT_*", C, COMPONENTS),
-    _java("KAFKA_REST_*", C, COMPONENTS),
-    _java("KAFKA_METRIC_REPORTERS", C, "plug-ins are Java; " + JMX),
-    _java("KAFKA_SCHEMA_REGISTRY_URL", C, COMPONENTS),
-    _java("KAFKA_CUB_ZK_TIMEOUT", C, STARTED),
+    _unused("KAFKA_CONFLUENT_*", C, COMPONENTS),
+    _unused("CONFLUENT_*", C, COMPONENTS),
+    _unused("KAFKA_REST_*", C, COMPONENTS),
+    _unused("KAFKA_METRIC_REPORTERS", C, "plug-ins are Java; " + JMX),
+    _unused("KAFKA_SCHEMA_REGISTRY_URL", C, COMPONENTS),
+    _unused("KAFKA_CUB_ZK_TIMEOUT", C, STARTED),
     Variable("KAFKA_CFG_*", B, "the setting of that name", _setting_of_bitnami),
     Variable("KAFKA_CLUSTER_ID", B, "the cluster id of an empty data folder", _identify),
     Variable("KAFKA_KRAFT_CLUSTER_ID", B, "the same", _identify),
@@ -137,17 +137,17 @@ VARIABLES: Final = (
     Variable("KAFKA_CLIENT_PASSWORDS", B, "their passwords, in the same order"),
     Variable("KAFKA_INTER_BROKER_USER", B, "the login between brokers, and a user"),
     Variable("KAFKA_INTER_BROKER_PASSWORD", B, "its password"),
-    _java("KAFKA_CONTROLLER_USER", B, NO_CONTROLLER),
-    _java("KAFKA_CONTROLLER_PASSWORD", B, NO_CONTROLLER),
-    _java("KAFKA_INITIAL_CONTROLLERS", B, NO_CONTROLLER),
-    _java("KAFKA_CLIENT_LISTENER_NAME", B, STARTED),
-    _java("KAFKA_CLIENT_LISTENER", B, STARTED),
-    _java("KAFKA_SKIP_KRAFT_STORAGE_INIT", B, STARTED),
-    _java("KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS", B, STARTED),
-    _java("KAFKA_ZOOKEEPER_PROTOCOL", B, ZOOKEEPER_SECURITY),
-    _java("KAFKA_ZOOKEEPER_USER", B, "kwire logs in to no ZooKeeper"),
-    _java("KAFKA_ZOOKEEPER_PASSWORD", B, "kwire logs in to no ZooKeeper"),
-    _java("KAFKA_ZOOKEEPER_TLS_*", B, ZOOKEEPER_SECURITY),
+    _unused("KAFKA_CONTROLLER_USER", B, NO_CONTROLLER),
+    _unused("KAFKA_CONTROLLER_PASSWORD", B, NO_CONTROLLER),
+    _unused("KAFKA_INITIAL_CONTROLLERS", B, NO_CONTROLLER),
+    _unused("KAFKA_CLIENT_LISTENER_NAME", B, STARTED),
+    _unused("KAFKA_CLIENT_LISTENER", B, STARTED),
+    _unused("KAFKA_SKIP_KRAFT_STORAGE_INIT", B, STARTED),
+    _unused("KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS", B, STARTED),
+    _unused("KAFKA_ZOOKEEPER_PROTOCOL", B, ZOOKEEPER_SECURITY),
+    _unused("KAFKA_ZOOKEEPER_USER", B, "kwire logs in to no ZooKeeper"),
+    _unused("KAFKA_ZOOKEEPER_PASSWORD", B, "kwire logs in to no ZooKeeper"),
+    _unused("KAFKA_ZOOKEEPER_TLS_*", B, ZOOKEEPER_SECURITY),
     Variable(
         "KAFKA_TLS_TYPE", B, "`ssl.*.type`: JKS or PEM, of `kafka.keystore.*` and "
         "`kafka.truststore.*` in `/bitnami/kafka/config/certs`",
@@ -165,12 +165,12 @@ VARIABLES: Final = (
     _alias("KAFKA_SEGMENT_BYTES", "log.segment.bytes"),
     _alias("KAFKA_MAX_MESSAGE_BYTES", "message.max.bytes"),
     _alias("KAFKA_ZOOKEEPER_CONNECT_TIMEOUT_MS", "zookeeper.connection.timeout.ms"),
-    _java("KAFKA_CFG_ADVERTISED_HOST_NAME", B, GONE),
-    _java("KAFKA_CFG_ADVERTISED_PORT", B, GONE),
-    _java("KAFKA_CFG_MAX_REQUEST_SIZE", B, "it is a setting of producers"),
-    _java("KAFKA_CFG_MAX_PARTITION_FETCH_BYTES", B, "it is a setting of consumers"),
-    _java("KAFKA_CFG_INTER_BROKER_PROTOCOL_VERSION", B, GONE),
-    _java("KAFKA_CFG_LOG_MESSAGE_FORMAT_VERSION", B, GONE),
+    _unused("KAFKA_CFG_ADVERTISED_HOST_NAME", B, GONE),
+    _unused("KAFKA_CFG_ADVERTISED_PORT", B, GONE),
+    _unused("KAFKA_CFG_MAX_REQUEST_SIZE", B, "it is a setting of producers"),
+    _unused("KAFKA_CFG_MAX_PARTITION_FETCH_BYTES", B, "it is a setting of consumers"),
+    _unused("KAFKA_CFG_INTER_BROKER_PROTOCOL_VERSION", B, GONE),
+    _unused("KAFKA_CFG_LOG_MESSAGE_FORMAT_VERSION", B, GONE),
     Variable(
         "KAFKA_CREATE_TOPICS", W, "topics that exist before clients connect: "
         "`NAME:PARTITIONS:REPLICAS:CLEANUP_POLICY`, separated by commas; in a cluster they are "
@@ -193,7 +193,7 @@ VARIABLES: Final = (
     Variable("PORT_COMMAND", W, "likewise, of `KAFKA_ADVERTISED_PORT` and `_{PORT_COMMAND}`"),
     Variable("BROKER_ID_COMMAND", W, "its output is `broker.id`"),
     Variable("RACK_COMMAND", W, "its output is `broker.rack`"),
-    _java("CUSTOM_INIT_SCRIPT", W, "put scripts into `/docker-entrypoint-initdb.d`"),
+    _unused("CUSTOM_INIT_SCRIPT", W, "put scripts into `/docker-entrypoint-initdb.d`"),
     Variable(
         "KWIRE_APPLY", K, "a [declaration](../docs/declared-state.md) that is applied before "
         "clients connect",

@@ -53,14 +53,17 @@ ALONE = {
 def container_settings(
     environ: Mapping[str, str], overrides: Mapping[str, str], mounted: Path | None = None
 ) -> tuple[Path | None, dict[str, str], dict[str, str]]:
-    """(file, overrides, environment) to load the configuration from.  Raises ConfigError."""
+    """Return the file, the overrides and the environment to load the configuration from.
+
+    Raises ConfigError.
+    """
     return settings_of(translate(environ), overrides, mounted)
 
 
 def settings_of(
     reading: VariableReading, overrides: Mapping[str, str], mounted: Path | None = None
 ) -> tuple[Path | None, dict[str, str], dict[str, str]]:
-    """(file, overrides, environment) to load the configuration from, of variables that were read.
+    """Return file, overrides and environment as above, of variables that were read.
 
     Raises ConfigError if the file cannot be read.
     """

@@ -22,8 +22,7 @@ from kwire.console.assistant.answers import (
     present,
     shortened,
 )
-from kwire.console.assistant.desk import Desk
-from kwire.console.assistant.tools import destroys, reads
+from kwire.console.assistant.tools import ClusterTools, destroys, reads
 from kwire.console.cluster.access import acls, word
 from kwire.console.cluster.configs import ConfigRow, change, configs
 from kwire.console.cluster.health import HealthFinding, ReplicaRow, cluster_health
@@ -46,12 +45,8 @@ NameArgument = Annotated[
 ]
 
 
-class WholeClusterTools:
+class WholeClusterTools(ClusterTools):
     """Health, checks, configs and access control lists."""
-
-    def __init__(self, desk: Desk) -> None:
-        """`desk` is what the tools work with."""
-        self._desk = desk
 
     def tools(self) -> Iterator[Tool]:
         """See ClusterTools."""

@@ -11,8 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kwire.console.assistant.answers import Row, answer, fitted, present, shortened, time_of
-from kwire.console.assistant.desk import Desk
-from kwire.console.assistant.tools import adds, destroys, reads
+from kwire.console.assistant.tools import ClusterTools, adds, destroys, reads
 from kwire.console.cluster.control import (
     PRESETS,
     ControlState,
@@ -63,12 +62,8 @@ SnapshotName = Annotated[str, Field(description="The name of the snapshot.", max
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 
 
-class ControlTools:
+class ControlTools(ClusterTools):
     """What `kwire serve --control` offers to tests of clients."""
-
-    def __init__(self, desk: Desk) -> None:
-        """`desk` is what the tools work with."""
-        self._desk = desk
 
     def tools(self) -> Iterator[Tool]:
         """See ClusterTools."""

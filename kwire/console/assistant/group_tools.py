@@ -21,8 +21,7 @@ from kwire.console.assistant.answers import (
     present,
     shortened,
 )
-from kwire.console.assistant.desk import Desk
-from kwire.console.assistant.tools import destroys, reads
+from kwire.console.assistant.tools import ClusterTools, destroys, reads
 from kwire.console.cluster.groups import (
     GroupPage,
     ListedGroupRow,
@@ -61,12 +60,8 @@ TopicsArgument = Annotated[
 ]
 
 
-class GroupTools:
+class GroupTools(ClusterTools):
     """Groups with their members, offsets and lag."""
-
-    def __init__(self, desk: Desk) -> None:
-        """`desk` is what the tools work with."""
-        self._desk = desk
 
     def tools(self) -> Iterator[Tool]:
         """See ClusterTools."""

@@ -21,8 +21,7 @@ from kwire.console.assistant.answers import (
     shortened,
     time_of,
 )
-from kwire.console.assistant.desk import Desk
-from kwire.console.assistant.tools import adds, reads
+from kwire.console.assistant.tools import ClusterTools, adds, reads
 from kwire.console.assistant.topic_tools import TopicArgument
 from kwire.console.decoding.decoder import Decoded
 from kwire.console.messages.one import (
@@ -59,12 +58,8 @@ PartitionArgument = Annotated[int, Field(ge=0, le=2**31 - 1)]
 OffsetArgument = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
 
 
-class MessageTools:
+class MessageTools(ClusterTools):
     """The records of a topic."""
-
-    def __init__(self, desk: Desk) -> None:
-        """`desk` is what the tools work with."""
-        self._desk = desk
 
     def tools(self) -> Iterator[Tool]:
         """See ClusterTools."""

@@ -66,7 +66,7 @@ def server_of(desk: Desk, bootstrap: str, version: str) -> MCPServer:
 
 
 def tools_of(desk: Desk) -> Iterator[Tool]:
-    """The tools that a desk allows, those that only read first."""
+    """The tools that a desk allows. Tools that change nothing come first."""
     subjects: tuple[ClusterTools, ...] = (
         WholeClusterTools(desk),
         TopicTools(desk),

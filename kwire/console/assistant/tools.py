@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
@@ -20,6 +21,7 @@ from kwire.client.errors import (
 )
 from kwire.codecs.errors import ErrorCode
 from kwire.console.assistant.answers import AnswerTooLong
+from kwire.console.assistant.desk import Desk
 from kwire.console.messages.one import BadInput
 from kwire.console.messages.query import BadQuery
 from kwire.console.text import visible_lines
@@ -49,9 +51,14 @@ UNREACHABLE: Final = (
 )
 
 
-class ClusterTools(Protocol):
+class ClusterTools(ABC):
     """The tools for one subject."""
 
+    def __init__(self, desk: Desk) -> None:
+        """`desk` is what the tools work with."""
+        self._desk = desk
+
+    @abstractmethod
     def tools(self) -> Iterator[Tool]:
         """Those that the server offers."""
 

@@ -13,8 +13,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.topics import BROKER_DEFAULT, add_partitions, create_topic, delete_topic
 from kwire.codecs.uuids import uuid_text
 from kwire.console.assistant.answers import ROWS_MAX, Row, answer, fitted, present
-from kwire.console.assistant.desk import Desk
-from kwire.console.assistant.tools import adds, destroys, reads
+from kwire.console.assistant.tools import ClusterTools, adds, destroys, reads
 from kwire.console.cluster.topics import (
     PartitionDetail,
     TopicDetail,
@@ -36,12 +35,8 @@ TopicArgument = Annotated[
 ]
 
 
-class TopicTools:
+class TopicTools(ClusterTools):
     """Topics with their partitions."""
-
-    def __init__(self, desk: Desk) -> None:
-        """`desk` is what the tools work with."""
-        self._desk = desk
 
     def tools(self) -> Iterator[Tool]:
         """See ClusterTools."""

@@ -42,7 +42,7 @@ def _merge_metadata(old: JsonObject, new: JsonObject) -> JsonObject:
 
 
 def _merge_rules(old: JsonObject, new: JsonObject) -> JsonObject:
-    """The rules of both; a new one replaces an old one of its name."""
+    """The rules of both rule sets. A new rule replaces the old one of the same name."""
     fields: JsonObject = {**old, **new}
     for name in ("migrationRules", "domainRules", "encodingRules"):
         before, after = old.get(name), new.get(name)

@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.partition import Partition
 
 _ZSTD = int(Compression.ZSTD)  # 4: no other codec has this bit
-_HEAD_START = 8  # after api key, version and correlation id
+HEAD_START = 8  # after api key, version and correlation id
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
 
-_NO_TAGS = b"\0\0\0"  # no tagged fields: in the partition, the topic and the request
+NO_TAGS = b"\0\0\0"  # no tagged fields: in the partition, the topic and the request
 _SIZE = struct.Struct(">i")
 _SUCCESS = struct.Struct(">ihq")  # partition index, no error, base offset
 _OFFSETS_V3 = struct.Struct(">qq")  # base offset, log append time
-_OFFSETS_V5 = struct.Struct(">qqq")  # and log start offset
+OFFSETS_V5 = struct.Struct(">qqq")  # and log start offset
 
 
 class RepeatedProduce:
@@ -92,7 +92,7 @@ class RepeatedProduce:
         self._seen: bytes | list[bytes] = b""
         self._several: RepeatedTransactionalProduce | None = None
         self._kind = self._head = b""
-        self._size_at = _HEAD_START
+        self._size_at = HEAD_START
         self._flexible = False
         self._acks = 1
         self._refused_bits = 0
@@ -113,7 +113,7 @@ class RepeatedProduce:
     def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
         """The response to `frame` if only its batch differs from the last request's, else None."""
         size_at = self._size_at
-        if frame[:4] != self._kind or frame[_HEAD_START:size_at] != self._head:
+        if frame[:4] != self._kind or frame[HEAD_START:size_at] != self._head:
             several = self._several
             return None if several is None else several.answer(frame, broker)
         batch = _batch(frame, size_at, self._flexible)
@@ -142,8 +142,8 @@ class RepeatedProduce:
         reply += self._reply
         reply[4:8] = frame[4:8]  # the correlation id, behind the size
         # result: first offset, last offset, log append time, log start offset
-        if self._offsets is _OFFSETS_V5:
-            _OFFSETS_V5.pack_into(reply, self._offsets_at, result[0], result[2], result[3])
+        if self._offsets is OFFSETS_V5:
+            OFFSETS_V5.pack_into(reply, self._offsets_at, result[0], result[2], result[3])
         else:
             _OFFSETS_V3.pack_into(reply, self._offsets_at, result[0], result[2])
         return reply
@@ -187,15 +187,13 @@ class RepeatedProduce:
         size_at = _size_position(frame, len(data.records), version >= _FLEXIBLE_SINCE)
         # A producer of many partitions changes its head with each request: learning costs more
         # than it saves until a head comes twice in a row.
-        head = bytes(frame[_HEAD_START:size_at])
+        head = bytes(frame[HEAD_START:size_at])
         if head != self._seen:
             self._seen = head
             return
-        # The offsets are found by their value.  If the same bytes stand in the response twice,
-        # which of them to replace is unknown.
-        success = _SUCCESS.pack(data.index, 0, answer.base_offset)
+        offsets_at = offsets_position(reply, data.index, answer.base_offset)
         name = _name(topic, version, broker)
-        if name is None or reply.count(success) != 1:
+        if name is None or offsets_at is None:
             return
         self._kind, self._head, self._size_at = bytes(frame[:4]), head, size_at
         self._flexible = version >= _FLEXIBLE_SINCE
@@ -206,9 +204,8 @@ class RepeatedProduce:
         # The object stays valid after a deletion: it refuses appends from then on.
         self._partition = broker.hosted.get(name, data.index)
         self._reply = reply
-        self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
-        # `_SUCCESS` ends with the base offset, an int64.
-        self._offsets_at = reply.index(success) + _SUCCESS.size - 8
+        self._offsets = OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
+        self._offsets_at = offsets_at
         self._several = None
 
     def _learn_several(
@@ -248,9 +245,7 @@ def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> 
     if not flexible:
         # The size is an int32.
         return len(frame) - batch_size_bytes - 4
-    # The size plus one is a varint, with 7 bits in each byte.
-    varint_size = ((batch_size_bytes + 1).bit_length() + 6) // 7
-    return len(frame) - len(_NO_TAGS) - batch_size_bytes - varint_size
+    return len(frame) - len(NO_TAGS) - batch_size_bytes - varint_size(batch_size_bytes)
 
 
 def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None:
@@ -260,7 +255,18 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
         if len(batch) < HEADER_SIZE or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
             return None
         return batch
-    # A flexible version has the size plus one, as an unsigned varint of at most 5 bytes.
+    start, end = batch_region(frame, size_at)
+    if end - start < HEADER_SIZE or frame[end:] != NO_TAGS:
+        return None
+    return frame[start:end]
+
+
+def batch_region(frame: memoryview, size_at: int) -> tuple[int, int]:
+    """Start and end of the batch whose size stands at `size_at`, in a flexible version.
+
+    The end may lie behind the frame's.  Raises IndexError if the size does.
+    """
+    # The size plus one is an unsigned varint of at most 5 bytes.
     size, shift, position = 0, 0, size_at
     while shift < 35:
         byte = frame[position]
@@ -269,7 +275,21 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
         if byte < 0x80:
             break
         shift += 7
-    end = position + size - 1
-    if size <= HEADER_SIZE or frame[end:] != _NO_TAGS:
-        return None
-    return frame[position:end]
+    return position, position + size - 1
+
+
+def offsets_position(reply: Frame, index: int, base_offset: int) -> int | None:
+    """Where in a response the base offset of a partition stands, followed by its other offsets.
+
+    It is found by its value.  None if the same bytes stand there twice, so that it is unknown which
+    of them are the offset.
+    """
+    success = _SUCCESS.pack(index, 0, base_offset)
+    # `_SUCCESS` ends with the base offset, an int64.
+    return reply.index(success) + _SUCCESS.size - 8 if reply.count(success) == 1 else None
+
+
+def varint_size(size_bytes: int) -> int:
+    """The bytes that the size of a batch takes in a flexible version."""
+    # The size plus one is a varint, with 7 bits in each byte.
+    return ((size_bytes + 1).bit_length() + 6) // 7

@@ -31,6 +31,14 @@ from kwire.codecs.batch_layout import (
 from kwire.codecs.primitives import Frame
 from kwire.coordinators.runtime.verification import ProducerIdentity, add_together_at_once
 from kwire.log import LogError
+from kwire.requests.shortcuts.produce import (
+    HEAD_START,
+    NO_TAGS,
+    OFFSETS_V5,
+    batch_region,
+    offsets_position,
+    varint_size,
+)
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
@@ -46,10 +54,6 @@ BYTES_MAX = 4 << 20
 more (BYTES_AT_ONCE)."""
 
 _ALL_REPLICAS = -1
-_PIECES_START = 8  # after api key, version and correlation id
-_END = b"\0\0\0"  # no tagged fields: of the last partition, the topic and the request
-_SUCCESS = Struct(">ihq")  # partition index, no error, base offset
-_OFFSETS = Struct(">qqq")  # base offset, log append time, log start offset
 _INDEX = Struct(">i")
 
 
@@ -59,7 +63,7 @@ class _Place(NamedTuple):
     piece: bytes
     partition: Partition
     offsets_at: int
-    """Position in the response of base offset, log append time and log start offset."""
+    """Where in the response base offset, log append time and log start offset stand."""
 
 
 class RepeatedTransactionalProduce:
@@ -157,7 +161,7 @@ class RepeatedTransactionalProduce:
                 verification=proofs.get(partition.index),
             )
             # result: first offset, last offset, log append time, log start offset
-            _OFFSETS.pack_into(reply, offsets_at, result[0], result[2], result[3])
+            OFFSETS_V5.pack_into(reply, offsets_at, result[0], result[2], result[3])
         return reply
 
 
@@ -175,17 +179,16 @@ def pieces_of(exchange: Exchange[ProduceRequest, ProduceResponse]) -> list[bytes
         return None
     # From the end of the request to its start: the place of each batch follows from its size.
     pieces: list[bytes] = []
-    end = len(frame) - len(_END)
+    end = len(frame) - len(NO_TAGS)
     for data in reversed(partitions):
         if not isinstance(data.records, memoryview):
             return None
         size_bytes = len(data.records)
-        # The size plus one is a varint, with 7 bits in each byte.
-        size_at = end - size_bytes - ((size_bytes + 1).bit_length() + 6) // 7
+        size_at = end - size_bytes - varint_size(size_bytes)
         first = data is partitions[0]
         # A partition begins with its index, and the one before it ends with its tagged fields.
-        start = _PIECES_START if first else size_at - _INDEX.size - 1
-        piece = bytes(frame[start:size_at]) if start >= _PIECES_START else b""
+        start = HEAD_START if first else size_at - _INDEX.size - 1
+        piece = bytes(frame[start:size_at]) if start >= HEAD_START else b""
         if not piece.endswith(_INDEX.pack(data.index)) or not (first or piece[0] == 0):
             return None
         pieces.append(piece)
@@ -207,37 +210,25 @@ def remember(
     answers = exchange.response.responses[0].partition_responses
     for piece, answer in zip(pieces, answers, strict=True):
         partition = hosted.get(answer.index)
-        # The offsets are found by their value.  If the same bytes stand in the response twice,
-        # which of them to replace is unknown.
-        success = _SUCCESS.pack(answer.index, 0, answer.base_offset)
-        if answer.error_code or partition is None or reply.count(success) != 1:
+        offsets_at = offsets_position(reply, answer.index, answer.base_offset)
+        if answer.error_code or partition is None or offsets_at is None:
             return None
-        # `_SUCCESS` ends with the base offset, an int64.
-        places.append(_Place(piece, partition, reply.index(success) + _SUCCESS.size - 8))
+        places.append(_Place(piece, partition, offsets_at))
     return RepeatedTransactionalProduce(exchange, places)
 
 
 def _batches(frame: memoryview, places: list[_Place]) -> list[memoryview] | None:
     """The batches of a request; None if it has other bytes between them than `places`."""
     batches = []
-    position, length = _PIECES_START, len(frame)
+    position, length = HEAD_START, len(frame)
     for place in places:
         piece = place.piece
         end = position + len(piece)
-        if frame[position:end] != piece:
+        if frame[position:end] != piece or end + HEADER_SIZE > length:
             return None
-        # The size plus one, as an unsigned varint of at most 5 bytes.
-        size, shift, position = 0, 0, end
-        while shift < 35 and position < length:
-            byte = frame[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-        end = position + size - 1
-        if size <= HEADER_SIZE or end > length:
+        position, end = batch_region(frame, end)
+        if end - position < HEADER_SIZE or end > length:
             return None
         batches.append(frame[position:end])
         position = end
-    return batches if frame[position:] == _END else None
+    return batches if frame[position:] == NO_TAGS else None

@@ -118,7 +118,7 @@ def walk(value: object) -> list[str]:
     return []
 
 
-async def test_mistakes_are_answered_with_what_to_do(cluster: Kafka) -> None:
+async def test_wrong_argument_is_answered_with_how_to_mend_it(cluster: Kafka) -> None:
     async with assistant(cluster.bootstrap) as client:
         assert "List_topics shows" in await refused(client, "describe_topic", topic="ordrs")
         assert "List_groups shows" in await refused(client, "describe_group", group="no-group")

@@ -23,7 +23,6 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kwire.requests.shortcuts.produce import RepeatedProduce
 from tests.inside import RawClient, running_broker
 
 PARTITIONS = 3
@@ -103,21 +102,6 @@ class Writer:
             for index in range(PARTITIONS)
         ]
         return [b"" if region is None else bytes(region.read()) for region in regions]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each request used the shortcut, in the order of the requests."""
-    went: list[bool] = []
-    answer = RepeatedProduce.answer
-
-    def counted(self: RepeatedProduce, frame: memoryview, broker: Broker) -> object:
-        reply = answer(self, frame, broker)
-        went.append(reply is not None)
-        return reply
-
-    monkeypatch.setattr(RepeatedProduce, "answer", counted)
-    return went
 
 
 @pytest.mark.parametrize("version", [12, 13])

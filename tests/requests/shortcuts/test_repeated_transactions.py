@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kwire.broker.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
@@ -27,7 +25,6 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kwire.requests.shortcuts.produce import RepeatedProduce
 from kwire.storage.partitions.partition import Partition
 from tests.inside import RawClient
 from tests.requests.shortcuts.test_repeated_produce import broker_with_topics
@@ -86,21 +83,6 @@ class Writer:
         request = EndTxnRequest("x", self.producer_id, self.epoch, True)
         told = await self.client.ask(request, WITHOUT_BUMP, EndTxnResponse)
         assert told.error_code == ErrorCode.NONE
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each request used the shortcut, in the order of the requests."""
-    went: list[bool] = []
-    answer = RepeatedProduce.answer
-
-    def counted(self: RepeatedProduce, frame: memoryview, broker: Broker) -> object:
-        reply = answer(self, frame, broker)
-        went.append(reply is not None)
-        return reply
-
-    monkeypatch.setattr(RepeatedProduce, "answer", counted)
-    return went
 
 
 async def test_batches_of_an_open_transaction_use_the_shortcut(

@@ -229,7 +229,7 @@ class ProtoComparison:
     def _types(
         self, reader: str, writer: str, place: MessagePlace, path: tuple[str, ...]
     ) -> list[SchemaDifference]:
-        """Two types by their names; neither is a map."""
+        """How two named types differ, of which neither is a map."""
         new = _named(self._reader, reader, place.reader_scope)
         old = _named(self._writer, writer, place.writer_scope)
         new_kind, old_kind = _scalar_kind(reader, new), _scalar_kind(writer, old)
