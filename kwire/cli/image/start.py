@@ -61,7 +61,10 @@ class ImageStart:
     def settings(
         self, overrides: Mapping[str, str]
     ) -> tuple[Path | None, dict[str, str], dict[str, str]]:
-        """(file, overrides, environment) to load the configuration from.  Raises ConfigError."""
+        """Return file, overrides and environment to load the configuration from.
+
+        Raises ConfigError.
+        """
         return settings_of(self.reading, overrides)
 
     def prepare(self, config: BrokerConfig) -> Declaration | None:
