@@ -7,6 +7,10 @@ controlled, it is held.  Before a request that was sent while no other was in fl
 advances by the time that passed in the trace.  While a response is awaited, the clock advances
 until the response arrives.
 
+A broker may also decide by how much time has passed since another request.  In the trace it read
+its clock some ms after the request had come, in the replay it reads it at once: if the time that
+had passed was within a few ms of the limit, the response may differ.
+
 The clocks of several brokers advance together.  The brokers also wait for each other's requests,
 which take real time: so while a response is awaited, the clocks advance no faster than the real
 time, and a long time passes in several steps, between which the brokers hear from each other.
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 SETTLED_S: Final = (0.0005, 0.01)
 """Minimum and maximum time after which the broker has read a request.  A broker on the same machine
 reads it within half a ms, on a busy machine within ten."""
-LAG_MS: Final = 10
-"""The smallest advance of a clock: each advance is a request to the control."""
+STEP_MS: Final = 10
+"""By how much the clock of a single broker advances first while a response is awaited."""
 PATIENCE_S: Final = 0.05
 """Within this time, most machines deliver a response that does not wait for the broker's clock."""
 TOGETHER_MS: Final = 2_000
@@ -97,7 +101,7 @@ class HeldTime(RealTime):
         `time_ms`, the recorded time of the response.  Gives up after `within_s` seconds of the
         brokers' time."""
         self._await_all_read()
-        deadline_ms, step_ms = self._now_ms + round(within_s * 1000), LAG_MS
+        deadline_ms, step_ms = self._now_ms + round(within_s * 1000), STEP_MS
         if len(self._brokers) > 1:
             step_ms = round(PATIENCE_S * 1000)
         while not _is_readable(connection) and self._now_ms < deadline_ms:
@@ -115,9 +119,8 @@ class HeldTime(RealTime):
             broker.probe.call(ApiVersionsRequest("", ""), version_max=0)
 
     def _advance_to(self, time_ms: int) -> None:
-        """Advances the clocks of all brokers to `time_ms` in turn.  A rest below `LAG_MS` is left
-        for the next call."""
-        while (by_ms := time_ms - self._now_ms) >= LAG_MS:
+        """Advances the clocks of all brokers to `time_ms` in turn."""
+        while (by_ms := time_ms - self._now_ms) > 0:
             if len(self._brokers) > 1:
                 # Clocks advance one after another; a large step would let leaders see their
                 # followers lag.

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from kwire.client.cluster import Cluster
+from kwire.client.connection import BrokerConnection
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kwire.testing import Kafka, Snapshot
+from kwire.testing.clock import Clock
 from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
@@ -21,6 +29,7 @@ PARTITIONS = 6
 RECORDS = 60
 PATIENCE_S = 120
 OF_GROUPS = {
+    "group.consumer.assignment.interval.ms": "0",  # heartbeats of threads come at any time in it
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
 }
@@ -115,6 +124,52 @@ def test_members_that_joined_together_join_together_again(
             outcome.assert_same()
             assert outcome.sent == outcome.compared == requests
             assert not kafka.clock.is_held
+
+
+def test_replay_keeps_the_time_between_heartbeats_and_an_assignment(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    with Kafka({"group.consumer.assignment.interval.ms": "1000"}) as kafka:
+        kafka.create_topic(TOPIC, partitions=PARTITIONS)
+        with kafka.snapshot() as begun:
+            with kafka.trace(keep_bytes=True) as seen, Cluster(kafka.bootstrap) as cluster:
+                coordinator = cluster.coordinator("readers")
+                with kafka.clock.held():
+                    told = [len(assigned) for assigned in heartbeats(kafka.clock, coordinator)]
+            seen.save(trace)
+            assert told == [PARTITIONS, 0, 0, PARTITIONS // 2]
+            kafka.restore(begun)
+            kafka.replay(trace).assert_same()
+
+
+def heartbeats(clock: Clock, coordinator: BrokerConnection) -> Iterator[list[int]]:
+    """The partitions that each response assigns.  Two members join; of the first one's heartbeats,
+    one comes 3 ms before the next assignment is computed, and one 3 ms after."""
+    first = member(coordinator, "first", 0, [TOPIC])
+    yield partitions_in(first)
+    yield partitions_in(member(coordinator, "second", 0, [TOPIC]))
+    clock.advance(seconds=0.997)
+    yield partitions_in(member(coordinator, "first", first.member_epoch))
+    clock.advance(seconds=0.006)
+    yield partitions_in(member(coordinator, "first", first.member_epoch))
+
+
+def member(
+    coordinator: BrokerConnection, member_id: str, epoch: int, topics: list[str] | None = None
+) -> ConsumerGroupHeartbeatResponse:
+    """The response to a member's heartbeat: to its first one if it names topics."""
+    request = ConsumerGroupHeartbeatRequest("readers", member_id, epoch)
+    if topics is not None:
+        request.rebalance_timeout_ms = 300_000
+        request.subscribed_topic_names = topics
+        request.topic_partitions = []
+    response = coordinator.call(request)
+    assert response.error_code == ErrorCode.NONE, response.error_message
+    return response
+
+
+def partitions_in(response: ConsumerGroupHeartbeatResponse) -> list[int]:
+    topics = response.assignment.topic_partitions if response.assignment else []
+    return [partition for topic in topics for partition in topic.partitions]
 
 
 def test_replay_command_advances_the_clock(kafka: Kafka, tmp_path: Path) -> None:
