@@ -414,7 +414,7 @@ class ClusterProcesses:
             child.start(bootstrap, control_urls(self._hosting.control, len(ports)))
         log.info(
             "%s ready: a cluster on one machine, for development (a cluster that survives the loss "
-            "of a machine needs ZooKeeper)",
+            "of a machine has ZooKeeper or KRaft controllers: docs/clusters.md)",
             "1 broker is" if len(ports) == 1 else f"{len(ports)} brokers are",
         )
 
