@@ -127,14 +127,19 @@ class FinalizedFeatures:
         """The level of each feature that is not at 0."""
         if self.agreed is not None:
             return self.agreed
-        levels = {
-            name: min(self.wanted.get(name, 0), high) for name, (_, high) in SUPPORTED.items()
-        }
-        return {name: level for name, level in levels.items() if level}
+        return {name: level for name in SUPPORTED if (level := self.level(name))}
 
     def level(self, name: str) -> int:
-        """The level at which a feature is in force; 0 if it is off."""
-        return self.in_force.get(name, 0)
+        """The level at which a feature is in force; 0 if it is off.
+
+        Each heartbeat of a consumer group asks for one, so no mapping of all levels is made.
+        """
+        if self.agreed is not None:
+            return self.agreed.get(name, 0)
+        if name not in SUPPORTED:
+            return 0
+        wanted = self.asked.get(name, UNNAMED_LEVELS.get(name, 0))
+        return min(wanted, SUPPORTED[name][1])
 
     def with_level(self, name: str, level: int, epoch: int) -> FinalizedFeatures:
         """The features after an administrator sets a level that all members support."""
