@@ -34,7 +34,7 @@ IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest shaken format generated env \
 	env-dev lock image image-compose upgrade conformance access clients suite chaos chaos-cluster chaos-mixed churn hostile simulate crash mutants \
-	spark bench bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
+	spark bench flames bench-cluster bench-growth bench-mixed metadata-records metrics dashboard opening demo clean \
 	console-figures console-pictures registry-figures dist dist-check workflows release-notes env-release kubernetes docs docs-pictures
 
 help: ## this list
@@ -134,6 +134,9 @@ spark: ## the tests of Spark's connector with an older Spark, in build/spark-4.0
 
 bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
 	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)
+
+flames: env-dev ## where kwire's time goes in each row: flame graphs and flames.md in build/flames; ARGS='--only tiny1'
+	$(VENV_PYTHON) -m kwire.conformance.bench.flames $(ARGS)
 
 bench-cluster: env-dev ## three brokers beside three of Apache Kafka; ARGS='--kraft', '--only failover'
 	$(VENV_PYTHON) -m kwire.conformance.bench.cluster $(ARGS)

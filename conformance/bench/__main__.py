@@ -32,6 +32,7 @@ from kwire.conformance.bench.brokers import (
 )
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_memory
+from kwire.conformance.bench.plots import ratios
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
 from kwire.conformance.bench.sizes import SIZES, measure_series
@@ -161,12 +162,21 @@ def main(
     if output is None and not (only or quick or only_kwire or bootstrap):
         output = RESULTS
     if output is not None:
-        text = report.markdown(sections, machine.facts(), HOW, Apache.name)
-        before = output.read_text() if output.exists() else ""
-        for part in OTHER_PROGRAMS:
-            text = report.keep_section(text, before, part.HEADING)
-        output.write_text(text)
+        _write(sections, output)
         console.print(f"written: {output}")
+
+
+def _write(sections: Sequence[Section], output: Path) -> None:
+    """Write the report and its plot; sections of other programs are kept."""
+    text = report.markdown(sections, machine.facts(), HOW, Apache.name)
+    before = output.read_text() if output.exists() else ""
+    for part in OTHER_PROGRAMS:
+        text = report.keep_section(text, before, part.HEADING)
+    if found := ratios.of_sections(sections, Apache.name):
+        plot = output.with_name(f"{output.stem.lower()}.svg")
+        ratios.draw(found, plot, Apache.name)
+        text = report.show_plot(text, plot.name)
+    output.write_text(text)
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

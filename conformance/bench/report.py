@@ -17,6 +17,16 @@ from kwire.conformance.bench.measure import Series
 OURS = Kwire.name
 FLOOR = Floor.name
 
+PLOTTED = (
+    "Start and memory",
+    "Warm, raw sockets",
+    "Transactions",
+    "Warm, stock clients",
+    "The first 5 seconds",
+    "Sizes",
+)
+"""The headings of the sections that a whole run measures, which the plot shows."""
+
 
 @dataclass
 class Section:
@@ -132,6 +142,15 @@ def keep_section(document: str, before: str, heading: str) -> str:
     it."""
     kept = _parts(before).get(heading)
     return _replace_section(document, heading, kept) if kept else document
+
+
+def show_plot(document: str, plot: str) -> str:
+    """Return the report with a plot of this file name before its first section, once."""
+    parts = _parts(document)
+    picture = f"![how many times better each row is, with the spread of the rounds]({plot})"
+    if picture not in parts[""]:
+        parts[""] = f"{parts['']}\n{picture}\n"
+    return "\n".join(parts.values())
 
 
 def _replace_section(document: str, heading: str, text: str) -> str:
