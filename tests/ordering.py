@@ -45,6 +45,7 @@ SESSIONS = {
         "tests/console/test_random_requests.py",
         "tests/console/test_who_may_ask.py",
     ),
+    "each case of the wire on both brokers": ("tests/conformance/test_wire.py",),
     "the directories that each broker wrote": ("tests/log/interchange/",),
     "the modules, which are parsed once": (
         "tests/test_layering.py",

@@ -24,6 +24,9 @@ from kwire.conformance.wire.runner import CellState, WireRunner
 from kwire.requests.routes import ROUTES
 from kwire.testing import BrokerProcess
 
+SILENCE_TIMEOUT_S = 3.0
+"""Where Apache Kafka is known not to answer, minutes of waiting prove nothing more."""
+
 
 def test_every_served_api_key_has_wire_cases() -> None:
     missing = [route.api_key.name for route in ROUTES if not list(own_cases(route.api_key))]
@@ -41,7 +44,7 @@ def runner(shared_broker: BrokerProcess, apache_kafka: ApacheKafkaNode) -> WireR
     brokers = [
         RemoteBroker(address_of(b)) for b in (shared_broker.bootstrap, apache_kafka.bootstrap)
     ]
-    return WireRunner(brokers[0], brokers[1], all_cases())
+    return WireRunner(brokers[0], brokers[1], all_cases(), silence_timeout_s=SILENCE_TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,9 @@ AROUND_S = 2.0
 PATIENCE_S = 60.0
 HEAD = """# Where the time goes
 
-Samples of the running broker, {rate} a second for {seconds:g} s in each row; what waits is not
-counted. `self` is the function's own part of the samples, `total` has what it calls in it. Each row
-has a flame graph beside this page. `make flames` repeats it.
+Samples of the running broker, {rate} a second for {seconds:g} s in each row, without threads that
+py-spy takes for idle. `self` is the function's own part of the samples, `total` has what it calls
+in it. Each row has a flame graph beside this page. `make flames` repeats it.
 """
 
 

@@ -23,17 +23,13 @@ from kwire.pipeline.archiving.directory import (
     State,
 )
 from kwire.pipeline.archiving.publishing import publication, shipped
+from kwire.pipeline.arrow import limit_batches
 from kwire.pipeline.source import read_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-ARROW_RECORDS = 1_000
-"""The most records that Spark passes to Python at once.  With records of 1 MB, the largest that
-brokers accept by default, this is 1 GB.  Spark's default of 10,000 could exceed the size of an
-Arrow array."""
 
 SPARK_COLUMNS = (
     "topic", "key", "value", "headers", "timestamp", "timestampType", "partition", "offset",
@@ -113,8 +109,7 @@ class ArchiveBatches:
         """Write the batch's files.  They belong to the archive only when its state names them."""
         from kwire.pipeline.archiving.pieces import PIECE_COLUMNS
 
-        spark = records.sparkSession  # the session of this query only
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS))
+        limit_batches(records.sparkSession)
         task = _task(str(self.directory.pieces), self.options.file_size_bytes)
         rows = records.select(*SPARK_COLUMNS).mapInArrow(task, PIECE_COLUMNS).collect()
         now = time.time()

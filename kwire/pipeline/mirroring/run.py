@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kwire.pipeline.arrow import limit_batches
 from kwire.pipeline.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import WRITTEN_DDL, ExactlyOnceWriter
@@ -187,6 +188,7 @@ class Mirroring:
         if self._topics.passed_over:
             records = records.where(~f.col("topic").isin(*self._topics.passed_over))
         self._is_writing = True
+        limit_batches(records.sparkSession)
         task = self._writer.task(self._topics.plan(batch, dict(self._written)))
         for written in records.select(*COLUMNS).mapInArrow(task, WRITTEN_DDL).collect():
             self.done.records += written.records

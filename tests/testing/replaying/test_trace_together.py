@@ -162,7 +162,7 @@ def member(
         request.rebalance_timeout_ms = 300_000
         request.subscribed_topic_names = topics
         request.topic_partitions = []
-    response = coordinator.call(request)
+    response: ConsumerGroupHeartbeatResponse = coordinator.call(request)
     assert response.error_code == ErrorCode.NONE, response.error_message
     return response
 
