@@ -203,7 +203,7 @@ def _codes(steps: Sequence[CaseStep], number: int) -> set[int]:
 
 def _tidy(broker: RemoteBroker) -> None:
     """Delete the topics that the cases shared."""
-    names = broker.shared_names()
+    names = broker.take_shared_names()
     if names:
         peer = ClientConnection(broker.address)
         try:

@@ -239,8 +239,12 @@ class RemoteBroker:
                 self._shared[kind] = make()
             return self._shared[kind]
 
-    def shared_names(self) -> list[str]:
-        return [topic.name for topic in self._shared.values()]
+    def take_shared_names(self) -> list[str]:
+        """Return the names of the topics that the cases of a run shared, and forget them."""
+        with self._lock:
+            names = [topic.name for topic in self._shared.values()]
+            self._shared.clear()
+        return names
 
     def _until(self, not_yet: Callable[[], bool], problem: str) -> None:
         """Wait until `not_yet` is false; raise NotReady after READY_TIMEOUT_S seconds."""

@@ -202,7 +202,7 @@ class WireRunner:
         """Remove what the cases shared on both brokers: the subscription and the topics."""
         for broker in (self.subject, self.oracle):
             broker.set_metrics_subscription(wanted=False)
-            names = broker.shared_names()
+            names = broker.take_shared_names()
             if names:
                 peer = ClientConnection(broker.address)
                 delete_topics(broker, peer, names)
