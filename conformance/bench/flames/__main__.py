@@ -28,9 +28,11 @@ AROUND_S = 2.0
 PATIENCE_S = 60.0
 HEAD = """# Where the time goes
 
-Samples of the running broker, {rate} a second for {seconds:g} s in each row, without threads that
-py-spy takes for idle. `self` is the function's own part of the samples, `total` has what it calls
-in it. Each row has a flame graph beside this page. `make flames` repeats it.
+Samples of the running broker, {rate} a second for {seconds:g} s in each row, without the threads
+that py-spy takes for idle: `get_events` and `WorkerThread._work` are waits that it took for work.
+`self` is the function's own part of the samples, `total` has what it calls in it. The samples of a
+row of transactions also have the beginning of its turn, in which each producer gets its id. `make
+flames` repeats it, and writes this page and a flame graph of each row into build/flames.
 """
 
 
