@@ -19,7 +19,7 @@ ARGS ?=
 SEED ?= 1
 ORDER ?= $(SEED)
 # How they are run: each file by one worker (those on Spark by two, see tests/ordering.py), and
-# five at a time on two cores, for they wait a lot: of four, a ninth of the cores' time was left
+# six at a time on two cores, for they wait more than they compute
 WORKERS := -n 6 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
 TESTS ?= $(WORKERS) -m 'not long'

@@ -106,9 +106,9 @@ class WireRunner:
     ) -> None:
         """Group the cases by API key.  `excuses` are allowed differences beside EXCUSED.
 
-        `silence_timeout_s` is how long the oracle has for each response in the cases in which it is
-        known not to answer.  With less than `reply_timeout_s`, a run takes minutes less, and does
-        not notice an oracle that answers later than that.
+        `silence_timeout_s` is how long the oracle has for each response in the cases whose excuse
+        allows that it never answers.  With less than `reply_timeout_s`, a run takes minutes less,
+        and does not notice an oracle that answers later than that.
         """
         self.subject = subject
         self.oracle = oracle
@@ -255,8 +255,8 @@ class WireRunner:
         suffix = (
             f"{int(case.api_key)}v{version}c{number}e"  # so that no name is a prefix of another
         )
-        is_silent = excuse_of(case.api_key, case.name, "", self._excuses) is not None
-        oracle_timeout_s = self._silence_timeout_s if is_silent else self._reply_timeout_s
+        may_be_silent = excuse_of(case.api_key, case.name, "", self._excuses) is not None
+        oracle_timeout_s = self._silence_timeout_s if may_be_silent else self._reply_timeout_s
         stages = []
         for broker, timeout_s in (
             (self.subject, self._reply_timeout_s),
