@@ -15,6 +15,7 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.coordinators.contract.effects import TimerKey
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic import members, rebalance
 from kwire.groups.classic.decision import ClassicCaller, ClassicDecision, join_error, sync_error
@@ -178,6 +179,16 @@ class ClassicKind:
             return host.classic_heartbeat(other, request, ticket, now_ms)
         error = ErrorCode.UNKNOWN_MEMBER_ID
         return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
+
+    def kept_session(self, request: HeartbeatRequest) -> tuple[TimerKey, int] | None:
+        """The timer of a session and its delay in ms, if a heartbeat has no error, else None.
+
+        None also for a member of a group of another kind.
+        """
+        group = self._find(request.group_id)
+        if group is None or members.heartbeat_error(group, request) is not ErrorCode.NONE:
+            return None
+        return members.session_of(group, request.member_id)
 
     def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
         """Decide LeaveGroup, also for a group of another kind that accepts classic members.

@@ -13,6 +13,7 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.coordinators.contract.effects import TimerKey
 from kwire.groups.classic.decision import ClassicDecision, sync_error
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.rebalance import (
@@ -104,18 +105,18 @@ def _take_assignment(decision: ClassicDecision, request: SyncGroupRequest) -> No
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket) -> GroupEffects:
     """Decide Heartbeat: restart the session; REBALANCE_IN_PROGRESS makes the member rejoin."""
-    error = check_heartbeat(group, request)
-    if error is not ErrorCode.NONE:
-        return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
-    if group.state is ClassicState.PREPARING_REBALANCE:
-        error = ErrorCode.REBALANCE_IN_PROGRESS
+    error = heartbeat_error(group, request)
     effects = GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
-    keep_session(effects, group, request.member_id)
+    if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+        keep_session(effects, group, request.member_id)
     return effects
 
 
-def check_heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-    """Return the error of a Heartbeat, NONE if a member of this generation sent it."""
+def heartbeat_error(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
+    """Return the error of a Heartbeat, NONE if a member of this generation sent it.
+
+    REBALANCE_IN_PROGRESS is the error of such a member while the group prepares a rebalance.
+    """
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(request.member_id, request.group_instance_id)
@@ -123,12 +124,21 @@ def check_heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def keep_session(effects: GroupEffects, group: ClassicGroup, member_id: str) -> None:
-    timer = SessionTimer(group.group_id, member_id)
-    effects.timers.append((timer.key, timer, group.members[member_id].session_timeout_ms))
+    """Restart the member's session, with the timer of `session_of`."""
+    key, timeout_ms = session_of(group, member_id)
+    effects.timers.append((key, SessionTimer(group.group_id, member_id), timeout_ms))
+
+
+def session_of(group: ClassicGroup, member_id: str) -> tuple[TimerKey, int]:
+    """Return the key of the timer of a member's session, and the session timeout in ms."""
+    key = SessionTimer(group.group_id, member_id).key
+    return key, group.members[member_id].session_timeout_ms
 
 
 # -- LeaveGroup

@@ -74,18 +74,9 @@ class ConsumerHeartbeat(StaticHeartbeat[ConsumerGroupHeartbeatRequest, ConsumerM
 
         `_decide_in_full` would give the same response in twice the time.
         """
-        request, group, caller = self.request, self.group, self.caller
+        group, caller = self.group, self.caller
         return (
-            request.member_epoch == member.epoch == group.epoch == group.target_epoch
-            and member.state is MemberState.STABLE
-            and request.topic_partitions is None
-            and request.subscribed_topic_names is None
-            and request.subscribed_topic_regex is None
-            and request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT
-            and request.server_assignor is None
-            and request.rack_id is None
-            and member.classic is None
-            and not group.pattern_members
+            asks_nothing(self.request, group, member)
             and member.client_id == caller.client_id
             and member.client_host == caller.client_host
             and group.metadata_hash == self.decision.metadata_hash(group.topic_names)
@@ -163,6 +154,27 @@ class ConsumerHeartbeat(StaticHeartbeat[ConsumerGroupHeartbeatRequest, ConsumerM
             heartbeat_interval_ms=self.decision.settings.heartbeat_interval_ms,
             assignment=_assignment_of(member.assigned) if with_assignment else None,
         )
+
+
+def asks_nothing(
+    request: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, member: ConsumerMember
+) -> bool:
+    """Whether a heartbeat of `member` reports nothing, and the member has all that it is to have.
+
+    It still changes the group if the client has changed, or a topic that the group subscribes to.
+    """
+    return (
+        request.member_epoch == member.epoch == group.epoch == group.target_epoch
+        and member.state is MemberState.STABLE
+        and request.topic_partitions is None
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT
+        and request.server_assignor is None
+        and request.rack_id is None
+        and member.classic is None
+        and not group.pattern_members
+    )
 
 
 def _check_pattern(pattern: str) -> None:

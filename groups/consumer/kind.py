@@ -14,6 +14,7 @@ from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.join_group import JoinGroupRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest
 from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.coordinators.contract.effects import TimerKey
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigned.kind import AssignedKind
 from kwire.groups.assigned.member import LEAVE_FOR_A_WHILE_EPOCH
@@ -24,14 +25,14 @@ from kwire.groups.consumer import classic_members, describing, patterns, removal
 from kwire.groups.consumer.classic_join import HostedClassicJoin
 from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_TYPE, ConsumerGroup
-from kwire.groups.consumer.heartbeat import ConsumerHeartbeat
+from kwire.groups.consumer.heartbeat import ConsumerHeartbeat, asks_nothing
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import RECORDS
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, PatternTimer
 from kwire.groups.consumer.upgrade import upgrade
 from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.group import Group
-from kwire.groups.timers import GroupTimer
+from kwire.groups.timers import GroupTimer, SessionTimer
 
 
 class ConsumerKind(
@@ -44,6 +45,32 @@ class ConsumerKind(
     group_class = ConsumerGroup
     decision_class = ConsumerDecision
     heartbeat_class = ConsumerHeartbeat
+
+    def kept_session(
+        self, request: ConsumerGroupHeartbeatRequest, member: ConsumerMember, interval_ms: int
+    ) -> tuple[TimerKey, int] | None:
+        """The timer of a session and its delay in ms, if that is all that a heartbeat changes.
+
+        `request` was valid when `member` sent it; None if the member is another object now, or if
+        the response would have another heartbeat interval than `interval_ms`.
+        """
+        group = self.find(request.group_id)
+        if group is None or group.members.get(request.member_id) is not member:
+            return None
+        instance_id = request.instance_id
+        if instance_id is not None and group.static_members.get(instance_id) != member.member_id:
+            return None
+        settings = self._surroundings.settings(request.group_id)
+        image = self._surroundings.image
+        if (
+            not asks_nothing(request, group, member)
+            or settings.heartbeat_interval_ms != interval_ms
+            or group.metadata_hash
+            != self._hashes.of_group(request.group_id, group.topic_names, image)
+        ):
+            return None
+        key = SessionTimer(request.group_id, member.member_id).key
+        return key, settings.session_timeout_ms
 
     def leave(self, decision: ConsumerDecision, request: ConsumerGroupHeartbeatRequest) -> object:
         """Decide the heartbeat of a member that leaves, perhaps for a while if it is static."""

@@ -43,7 +43,7 @@ from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kwire.codecs.uuids import uuid_text
 from kwire.coordinators.runtime.promise import Promise
-from kwire.coordinators.runtime.runtime import CoordinatorRuntime
+from kwire.coordinators.runtime.runtime import CoordinatorRuntime, Shard
 from kwire.groups import txn_offsets
 from kwire.groups.classic import join as classic_join
 from kwire.groups.classic.decision import ClassicCaller, join_error, sync_error
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from kwire.coordinators.runtime.descriptions import TopologyDescriptions
     from kwire.coordinators.runtime.streams_topics import StreamsTopics
     from kwire.groups.assigned.heartbeat import HeartbeatCaller
+    from kwire.groups.consumer.member import ConsumerMember
     from kwire.groups.share.decision import ShareHeartbeatReply
     from kwire.groups.share.initializing import StateTopicPartitions
     from kwire.groups.streams.decision import StreamsHeartbeatReply
@@ -218,6 +219,9 @@ class GroupCoordinator:
         requests for any group get NOT_COORDINATOR then."""
         return partition_for(group_id, self.partitions) if self.partitions else -1
 
+    def _shard_of(self, group_id: str) -> Shard[GroupMachine] | None:
+        return self.runtime.shards.get(self.partition_for(group_id))
+
     # -- membership of classic and consumer groups
 
     def join_group(
@@ -269,6 +273,17 @@ class GroupCoordinator:
             _heartbeat_error,
         )
 
+    def keeps_session(self, request: HeartbeatRequest) -> bool:
+        """Restart the session of a classic member, if that is all that its Heartbeat asks for.
+
+        Returns False, and does nothing, if `heartbeat` would return an error or a promise.
+        """
+        shard = self._shard_of(request.group_id)
+        if shard is None:
+            return False
+        session = shard.machine.classic.kept_session(request)
+        return session is not None and shard.put_off(*session)
+
     def leave_group(
         self, request: LeaveGroupRequest
     ) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
@@ -294,6 +309,27 @@ class GroupCoordinator:
             ),
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
         )
+
+    def keeps_consumer_session(
+        self, request: ConsumerGroupHeartbeatRequest, member: ConsumerMember, interval_ms: int
+    ) -> bool:
+        """Restart the session of a member, if that is all that its heartbeat asks for.
+
+        Returns False, and does nothing, if `member` has changed since it sent the same request, or
+        if the response would have another heartbeat interval (in ms) or an assignment, or would
+        have to wait.
+        """
+        shard = self._shard_of(request.group_id)
+        if shard is None:
+            return False
+        session = shard.machine.consumer.kept_session(request, member, interval_ms)
+        return session is not None and shard.put_off(*session)
+
+    def consumer_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
+        """The member of a consumer group as it is now; None if this broker has no such member."""
+        shard = self._shard_of(group_id)
+        group = None if shard is None else shard.machine.consumer.find(group_id)
+        return None if group is None else group.members.get(member_id)
 
     # -- share groups
 
@@ -329,7 +365,7 @@ class GroupCoordinator:
         None if there is no such group or no such state, or if the group has members: then it cannot
         be deleted.
         """
-        shard = self.runtime.shards.get(self.partition_for(group_id))
+        shard = self._shard_of(group_id)
         group = None if shard is None else shard.machine.groups.get(group_id)
         if shard is None or group is None or group.type_name != SHARE_TYPE:
             return None

@@ -285,6 +285,22 @@ class Shard(Driver[M]):
     def has_timer(self, key: TimerKey) -> bool:
         return key in self._timers
 
+    def put_off(self, key: TimerKey, delay_ms: int) -> bool:
+        """Moves a timer that is set; returns False, and does nothing, if it is not.
+
+        Also if a request that changed nothing else would get its response later: from a shard that
+        is not active, or one whose last records are not committed yet.
+        """
+        handle = self._timers.get(key)
+        if (
+            handle is None
+            or self.state is not ShardState.ACTIVE
+            or self._written_offset > self.partition.high_watermark
+        ):
+            return False
+        handle.move(self._runtime.timers.now_ms() + delay_ms)
+        return True
+
     def _callback(self, key: TimerKey, timer: object) -> Callable[[], None]:
         """Return the function that a timer calls when it fires."""
 

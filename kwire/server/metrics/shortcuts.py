@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.requests.shortcuts.heartbeat import RepeatedConsumerGroupHeartbeat, RepeatedHeartbeat
 from kwire.requests.shortcuts.list_offsets import RepeatedListOffsets
 from kwire.requests.shortcuts.produce import RepeatedProduce
 
@@ -70,7 +71,57 @@ class MeasuredListOffsets(RepeatedListOffsets):
         return _fold(self)
 
 
-MeasuredShortcut = MeasuredProduce | MeasuredListOffsets
+class MeasuredHeartbeat(RepeatedHeartbeat):
+    """As MeasuredProduce."""
+
+    __slots__ = ("counts", "hits", "reply_bytes")
+
+    counts: RequestCounts
+    partitions = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = 0
+        self.reply_bytes = 0
+
+    def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
+        """As RepeatedHeartbeat.learn; `counts` are those for the request."""
+        self.learn(exchange, broker)
+        if self.remembers(exchange.request):
+            self.counts, self.reply_bytes = counts, len(exchange.reply)
+
+    def fold(self) -> int:
+        """Add the hits to the meter, and return their number."""
+        return _fold(self)
+
+
+class MeasuredConsumerGroupHeartbeat(RepeatedConsumerGroupHeartbeat):
+    """As MeasuredProduce."""
+
+    __slots__ = ("counts", "hits", "reply_bytes")
+
+    counts: RequestCounts
+    partitions = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = 0
+        self.reply_bytes = 0
+
+    def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
+        """As RepeatedConsumerGroupHeartbeat.learn; `counts` are those for the request."""
+        self.learn(exchange, broker)
+        if self.remembers(exchange.request):
+            self.counts, self.reply_bytes = counts, len(exchange.reply)
+
+    def fold(self) -> int:
+        """Add the hits to the meter, and return their number."""
+        return _fold(self)
+
+
+MeasuredShortcut = (
+    MeasuredProduce | MeasuredListOffsets | MeasuredHeartbeat | MeasuredConsumerGroupHeartbeat
+)
 
 
 def _fold(shortcut: MeasuredShortcut) -> int:
@@ -89,5 +140,7 @@ def _fold(shortcut: MeasuredShortcut) -> int:
 MEASURED_SHORTCUTS: Final[Mapping[int, Callable[[], MeasuredShortcut]]] = {
     ApiKey.PRODUCE: MeasuredProduce,
     ApiKey.LIST_OFFSETS: MeasuredListOffsets,
+    ApiKey.HEARTBEAT: MeasuredHeartbeat,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: MeasuredConsumerGroupHeartbeat,
 }
 """As SHORTCUTS of kwire.requests.shortcuts.registry, which has the same keys."""

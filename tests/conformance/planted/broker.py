@@ -67,7 +67,7 @@ def wrong_generation_accepted() -> None:
 
     wrap(
         classic_members,
-        "check_heartbeat",
+        "heartbeat_error",
         replacing(ErrorCode.ILLEGAL_GENERATION, ErrorCode.NONE),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from kwire.cluster.membership.committing import create_internal_topic
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.codecs.messages.create_topics import (
@@ -25,11 +26,13 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.codecs.messages.produce import ProduceResponse
 from kwire.requests.handlers import list_groups
+from kwire.requests.shortcuts.heartbeat import RepeatedConsumerGroupHeartbeat, RepeatedHeartbeat
 from kwire.server.metrics.meters import EXACT_MAX, SAMPLED_EVERY, RequestMeter
 from kwire.server.server import serve
 from kwire.settings import load
 from kwire.testing.hooks.control.service import Control
 from tests.inside import RawClient, running_broker, until
+from tests.requests.shortcuts.test_repeated_heartbeats import member_of
 from tests.security.sasl_client import SASL, logged_in, plain
 from tests.security.tls.authority import Authority
 from tests.server.metrics.measured_broker import kept_metrics, measured_broker
@@ -156,6 +159,25 @@ async def test_first_repeated_request_of_a_slice_is_timed(
         before = meter.local.count
         await client.ask(produce(), 9, ProduceResponse)
         assert meter.local.count == before + 1
+
+
+@pytest.mark.parametrize("shortcut", [RepeatedHeartbeat, RepeatedConsumerGroupHeartbeat])
+async def test_heartbeats_that_shortcuts_answer_count_as_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortcut: object
+) -> None:
+    async with measured_broker(tmp_path, monkeypatch) as measured:
+        broker = measured.broker
+        await create_internal_topic(broker.membership, "__consumer_offsets")
+        member = await member_of(broker, shortcut)
+        name = "Heartbeat" if shortcut is RepeatedHeartbeat else "ConsumerGroupHeartbeat"
+        meter = measured.meters.requests[name]
+        count, shortcuts, sent = meter.count, meter.shortcuts, meter.response_bytes
+        for _ in range(10):
+            await member.beat()
+        assert measured.meters.requests[name] is meter
+        assert (meter.count - count, meter.shortcuts - shortcuts) == (10, 10)
+        assert dict(meter.errors) == {0: meter.count}
+        assert (meter.response_bytes - sent) % 10 == 0 < meter.response_bytes - sent
 
 
 async def test_producer_of_two_topics_in_turn_counts_without_shortcuts(
