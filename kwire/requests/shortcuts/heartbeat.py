@@ -14,7 +14,8 @@ wait until records of the group are replicated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Frame
@@ -38,7 +39,7 @@ _SIZE_BYTES_MAX = 2048
 and a longer heartbeat is rare enough to be decoded each time."""
 
 
-class _RepeatedRequest(Generic[RequestT]):
+class RepeatedRequest(ABC, Generic[RequestT]):
     """The last heartbeat of one connection that changed nothing.
 
     `_kind` is its api key and version, and `_rest` its bytes behind the correlation id.
@@ -51,6 +52,10 @@ class _RepeatedRequest(Generic[RequestT]):
         self._kind = self._rest = b""
         self._request: RequestT | None = None
         self._reply = Frame()
+
+    @abstractmethod
+    def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
+        """Remember an exchange that will have the same response again."""
 
     def remembers(self, request: RequestT) -> bool:
         """Whether this very object is the remembered request."""
@@ -75,7 +80,7 @@ class _RepeatedRequest(Generic[RequestT]):
             self._request, self._reply = request, reply
 
 
-class RepeatedHeartbeat(_RepeatedRequest["HeartbeatRequest"]):
+class RepeatedHeartbeat(RepeatedRequest["HeartbeatRequest"]):
     """The last Heartbeat of one connection."""
 
     __slots__ = ()
@@ -95,7 +100,7 @@ class RepeatedHeartbeat(_RepeatedRequest["HeartbeatRequest"]):
             self._remember(exchange.frame, exchange.request, exchange.reply)
 
 
-class RepeatedConsumerGroupHeartbeat(_RepeatedRequest["ConsumerGroupHeartbeatRequest"]):
+class RepeatedConsumerGroupHeartbeat(RepeatedRequest["ConsumerGroupHeartbeatRequest"]):
     """The last ConsumerGroupHeartbeat of one connection.
 
     `_member` is the member that sent it, as it was then: it is another object after each change.

@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.requests.shortcuts.heartbeat import RepeatedConsumerGroupHeartbeat, RepeatedHeartbeat
+from kwire.requests.shortcuts.heartbeat import (
+    RepeatedConsumerGroupHeartbeat,
+    RepeatedHeartbeat,
+    RepeatedRequest,
+)
 from kwire.requests.shortcuts.list_offsets import RepeatedListOffsets
 from kwire.requests.shortcuts.produce import RepeatedProduce
 
@@ -71,10 +75,8 @@ class MeasuredListOffsets(RepeatedListOffsets):
         return _fold(self)
 
 
-class MeasuredHeartbeat(RepeatedHeartbeat):
-    """As MeasuredProduce."""
-
-    __slots__ = ("counts", "hits", "reply_bytes")
+class _CountedRequest(RepeatedRequest[Any]):
+    """What the shortcuts for heartbeats have to count their answers, as MeasuredProduce."""
 
     counts: RequestCounts
     partitions = 1
@@ -85,7 +87,7 @@ class MeasuredHeartbeat(RepeatedHeartbeat):
         self.reply_bytes = 0
 
     def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
-        """As RepeatedHeartbeat.learn; `counts` are those for the request."""
+        """As `learn`; `counts` are those for the request."""
         self.learn(exchange, broker)
         if self.remembers(exchange.request):
             self.counts, self.reply_bytes = counts, len(exchange.reply)
@@ -95,28 +97,12 @@ class MeasuredHeartbeat(RepeatedHeartbeat):
         return _fold(self)
 
 
-class MeasuredConsumerGroupHeartbeat(RepeatedConsumerGroupHeartbeat):
-    """As MeasuredProduce."""
+class MeasuredHeartbeat(_CountedRequest, RepeatedHeartbeat):
+    """See _CountedRequest."""
 
-    __slots__ = ("counts", "hits", "reply_bytes")
 
-    counts: RequestCounts
-    partitions = 1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hits = 0
-        self.reply_bytes = 0
-
-    def learn_as(self, counts: RequestCounts, exchange: Exchange[Any, Any], broker: Broker) -> None:
-        """As RepeatedConsumerGroupHeartbeat.learn; `counts` are those for the request."""
-        self.learn(exchange, broker)
-        if self.remembers(exchange.request):
-            self.counts, self.reply_bytes = counts, len(exchange.reply)
-
-    def fold(self) -> int:
-        """Add the hits to the meter, and return their number."""
-        return _fold(self)
+class MeasuredConsumerGroupHeartbeat(_CountedRequest, RepeatedConsumerGroupHeartbeat):
+    """See _CountedRequest."""
 
 
 MeasuredShortcut = (
@@ -124,7 +110,7 @@ MeasuredShortcut = (
 )
 
 
-def _fold(shortcut: MeasuredShortcut) -> int:
+def _fold(shortcut: MeasuredProduce | MeasuredListOffsets | _CountedRequest) -> int:
     """Add the hits to the meter: no partition of their responses has an error."""
     hits, shortcut.hits = shortcut.hits, 0
     if hits:
