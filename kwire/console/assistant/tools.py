@@ -35,11 +35,11 @@ ERROR_LENGTH_MAX: Final = 2_000
 """Characters of an error: brokers choose the text, and some name every host that failed."""
 RIGHTS: Final = "the user of this server lacks the right for it; kwire acls add gives rights"
 REMEDIES: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "list_topics shows the topics that exist",
-    ErrorCode.GROUP_ID_NOT_FOUND: "list_groups shows the groups that exist",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see list_topics for the topics that exist",
+    ErrorCode.GROUP_ID_NOT_FOUND: "see list_groups for the groups that exist",
     ErrorCode.NON_EMPTY_GROUP: "stop the members of the group first; describe_group names them",
     ErrorCode.UNKNOWN_MEMBER_ID: "stop the members of the group first; describe_group names them",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "describe_topic shows the offsets of each partition",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "see describe_topic for the offsets of each partition",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: RIGHTS,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: RIGHTS,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: RIGHTS,

@@ -120,8 +120,8 @@ def walk(value: object) -> list[str]:
 
 async def test_wrong_argument_is_answered_with_how_to_mend_it(cluster: Kafka) -> None:
     async with assistant(cluster.bootstrap) as client:
-        assert "List_topics shows" in await refused(client, "describe_topic", topic="ordrs")
-        assert "List_groups shows" in await refused(client, "describe_group", group="no-group")
+        assert "See list_topics" in await refused(client, "describe_topic", topic="ordrs")
+        assert "See list_groups" in await refused(client, "describe_group", group="no-group")
         assert "at character 11" in await refused(
             client, "read_messages", topic="orders", where="value.a = = 1"
         )
