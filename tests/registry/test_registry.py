@@ -114,6 +114,16 @@ def test_context_has_ids_of_its_own(asking: Asking) -> None:
     assert found["schema"] == record("Lab", "a")
 
 
+@pytest.mark.parametrize(("target", "status"), [("/subjects", 200), ("/schemas/ids/999999", 404)])
+def test_head_is_answered_with_the_headers_of_get_and_no_body(
+    asking: Asking, target: str, status: int
+) -> None:
+    asking.get(target)
+    head = asking.ask("HEAD", target)
+    assert (head.status, head.data) == (status, "")
+    assert asking.get("/mode").status == 200  # the connection goes on
+
+
 def test_mode_forbids_changes(asking: Asking) -> None:
     assert asking.get("/mode").data == {"mode": "READWRITE"}
     assert asking.ask("PUT", "/mode/fixed", {"mode": "READONLY"}).data == {"mode": "READONLY"}

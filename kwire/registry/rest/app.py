@@ -178,7 +178,9 @@ class RegistryApp:
         context = "."
         if len(parts) > 2 and parts[0] == CONTEXTS:
             context, parts = context_name(parts[1]), parts[2:]
-        route, names = find_route(request.method, parts)
+        # The server leaves out the body of a response to HEAD, as JAX-RS does.
+        method = "GET" if request.method == "HEAD" else request.method
+        route, names = find_route(method, parts)
         if route.method in WITH_BODY:
             _check_type(request.content_type)
         call = Call(self._service, request, context, names, pairs)
