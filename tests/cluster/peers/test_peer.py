@@ -346,9 +346,9 @@ async def test_connection_closed_by_the_other_broker_is_broken_while_a_call_wait
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connection.call, HeartbeatRequest(), 0)
             await trio.testing.wait_all_tasks_blocked()
-            assert not connection.has_broken
+            before = connection.has_broken
             theirs.shutdown(socket.SHUT_WR)
-            assert connection.has_broken
+            assert [before, connection.has_broken] == [False, True]
             nursery.cancel_scope.cancel()
     connection.fail("the test is over")
 
