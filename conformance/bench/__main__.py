@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -21,37 +20,23 @@ from kwire.conformance.bench import (
     steady,
 )
 from kwire.conformance.bench.against import compare_rows
-from kwire.conformance.bench.brokers import (
-    Apache,
-    BenchBroker,
-    BrokerFailed,
-    External,
-    Floor,
-    Kwire,
-    running,
-)
+from kwire.conformance.bench.blocks import file as kept
+from kwire.conformance.bench.blocks import sections
+from kwire.conformance.bench.blocks.file import BlockFile
+from kwire.conformance.bench.blocks.sections import SECTIONS, BenchPlan, Contest
+from kwire.conformance.bench.brokers import Apache, BenchBroker, BrokerFailed, External, Kwire
 from kwire.conformance.bench.frames import RequestFailed
-from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_memory
+from kwire.conformance.bench.measure import touch_memory
 from kwire.conformance.bench.plots import ratios
 from kwire.conformance.bench.report import Section
-from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
-from kwire.conformance.bench.sizes import SIZES, measure_series
+from kwire.conformance.bench.rows import ROWS
 from kwire.conformance.bench.spark import latency, throughput
-from kwire.conformance.bench.stock import STOCK
 from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
 from kwire.conformance.suite import __main__ as suite
 from kwire.conformance.suite import fresh
 
-CLIENTS = frozenset(client.key for client in STOCK)
-TRANSACTIONS = frozenset(row.key for row in TRANSACTION_ROWS)
-SIZE_KEYS = frozenset(size.key for size in SIZES)
-PARTS = (
-    "start",
-    *(row.key for row in ROWS),
-    *sorted(CLIENTS | TRANSACTIONS | SIZE_KEYS),
-    "first",
-)
+PARTS = tuple(part for section in SECTIONS for part in section.parts)
 OPEN_FILES = 16_384  # for both ends of the connections, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
 OTHER_PROGRAMS = (
@@ -67,35 +52,20 @@ OTHER_PROGRAMS = (
 )
 """Programs that write other sections of the report; a whole run of this one keeps them."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
+BLOCKS = Path("artifacts", "bench.jsonl")
+PARTIAL = Path("artifacts", "bench.md")
 FILE_COLUMNS = 190  # the width of a table in a file or pipe
-FIRST_SECONDS_ROUNDS = 3
-STOCK_ROUNDS = 3
 
-HOW = """All figures are of one run. The brokers take turns at the same work (A B, B A, ...), each
-turn on a new topic of one replica, and each reply is checked. A figure is the median of the rounds,
-with the smallest and the largest; "times better" is made round by round, above 1 where kwire is the
-better one. The floor is a bare server in Python that checks a CRC and appends, nothing else
-(`floor.py`). The brokers run with their defaults (Apache Kafka with the JVM options of its own
-start script), unpinned, beside the load generator on the same cores. `make bench` repeats it."""
-
-
-@dataclass
-class BenchPlan:
-    """What to measure, and for how long."""
-
-    only: frozenset[str]
-    seconds: float
-    rounds: int
-    warm_max_s: float
-    quick: bool
-    floor: bool
-
-    def has(self, key: str) -> bool:
-        return key in self.only if self.only else not (self.quick and key in NOT_QUICK)
+HOW = """All figures are of the same sources and machine. The brokers take turns at the same work
+(A B, B A, ...), each turn on a new topic of one replica, and each reply is checked. A figure is the
+median of the rounds, with the smallest and the largest; "times better" is made round by round,
+above 1 where kwire is the better one. The floor is a bare server in Python that checks a CRC and
+appends, nothing else (`floor.py`). The brokers run with their defaults (Apache Kafka with the JVM
+options of its own start script), unpinned, beside the load generator on the same cores. `make
+bench` repeats it."""
 
 
 FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, RequestFailed)
-NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS | SIZE_KEYS
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,9 +79,21 @@ NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS | SIZE_KEYS
 @click.option("--against", help="A commit: compare with kwire of that commit, not Apache Kafka.")
 @click.option("--bootstrap", help="HOST:PORT of a running broker to measure instead of kwire.")
 @click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=BLOCKS,
+    show_default=True,
+    metavar="FILE",
+    help="File with a line for each measured row.  Rows that it has of these sources, this machine"
+    " and these options are not measured again.",
+)
+@click.option("--fresh", is_flag=True, help="Measure the rows again that the file has.")
+@click.option("--page", is_flag=True, help="Measure nothing: write what the file has so far.")
+@click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="The file of the report. [default: RESULTS.md beside the code, for a whole run]",
+    help="The file of the report. [default: RESULTS.md beside the code, for a whole run;"
+    f" {PARTIAL}, for --page of an incomplete one]",
 )
 @click.option(
     "--directory",
@@ -128,10 +110,17 @@ def main(
     floor: bool,
     against: str | None,
     bootstrap: str | None,
+    results: Path,
+    fresh: bool,
+    page: bool,
     output: Path | None,
     directory: Path | None,
 ) -> None:
-    """Measure kwire and Apache Kafka side by side; print tables and write the report."""
+    """Measure kwire and Apache Kafka side by side; print tables and write the report.
+
+    Each row is kept as soon as it is measured.  After an interruption the same command goes on
+    with the rows that are missing.
+    """
     if quick:
         seconds, rounds, warm = min(seconds, 0.7), min(rounds, 2), min(warm, 0.7)
     machine.allow_open_files(OPEN_FILES)
@@ -150,102 +139,60 @@ def main(
             return
         ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
         brokers: list[BenchBroker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
-        with console.status("memory") as status:
-            if not quick:
-                touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
-            try:
-                sections = measure(plan, brokers, root, status.update)
-            except FAILURES as failure:
-                raise click.ClickException(str(failure)) from failure
-    for section in sections:
+        contest = Contest(brokers, root)
+        keys = sections.keys_of(plan, contest)
+        options = {
+            "seconds": seconds,
+            "rounds": rounds,
+            "warm": warm,
+            "floor": floor,
+            "brokers": [broker.name for broker in brokers],
+            "bootstrap": bootstrap,
+        }
+        file = kept.opened(results, options, keys, fresh=fresh)
+        missing = [key for key in keys if key not in file]
+        if missing and not page:
+            with console.status("memory") as status:
+                if not quick:
+                    touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
+                try:
+                    sections.measure(plan, contest, file, status.update)
+                except FAILURES as failure:
+                    raise click.ClickException(str(failure)) from failure
+                finally:
+                    kept.say_progress(file, keys)
+        found = sections.sections(plan, contest, file)
+    for section in found:
         report.print_section(console, section, Apache.name)
+    missing = [key for key in keys if key not in file]
     if output is None and not (only or quick or only_kwire or bootstrap):
-        output = RESULTS
+        output = PARTIAL if missing else RESULTS
     if output is not None:
-        _write(sections, output)
+        _write(found, file, keys, output)
         console.print(f"written: {output}")
 
 
-def _write(sections: Sequence[Section], output: Path) -> None:
+def _write(found: Sequence[Section], file: BlockFile, keys: Sequence[str], output: Path) -> None:
     """Write the report and its plot; sections of other programs are kept."""
-    text = report.markdown(sections, machine.facts(), HOW, Apache.name)
+    how = HOW
+    if missing := [key for key in keys if key not in file]:
+        how += f"\n\nNot measured yet: {', '.join(missing)}."
+    facts = [*machine.facts(), *file.facts(keys)]
+    text = report.markdown(found, facts, how, Apache.name)
     before = output.read_text() if output.exists() else ""
     for part in OTHER_PROGRAMS:
         text = report.keep_section(text, before, part.HEADING)
-    if found := ratios.of_sections(sections, Apache.name):
+    if plotted := ratios.of_sections(found, Apache.name):
         plot = output.with_name(f"{output.stem.lower()}.svg")
-        ratios.draw(found, plot, Apache.name)
+        ratios.draw(plotted, plot, Apache.name)
         text = report.show_plot(text, plot.name)
+    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(text)
 
 
 def _address(bootstrap: str) -> tuple[str, int]:
     host, _, port = bootstrap.rpartition(":")
     return host, int(port)
-
-
-def measure(
-    plan: BenchPlan, brokers: Sequence[BenchBroker], root: Path, say: Callable[[str], None]
-) -> list[Section]:
-    """Measure everything in the plan, with one section for each kind of work."""
-    names = [broker.name for broker in brokers if not isinstance(broker, External)]
-    bench = Bench(plan.seconds, plan.rounds, plan.warm_max_s, say)
-    memory: list[Series] = []
-    sections: list[Section] = []
-    if plan.has("start") and names:
-        note = "From the start of the process on an empty directory (Apache Kafka's: formatted)."
-        memory = bench.startups(root / "start", names)
-        sections.append(Section("Start and memory", note, memory))
-    with running(*brokers):
-        sections += _warm(plan, bench, brokers, root)
-        if memory and len(sections) > 1:
-            memory += bench.memory_after_load(brokers)
-    if plan.has("first") and names:
-        bench.rounds = min(plan.rounds, FIRST_SECONDS_ROUNDS)
-        note = (
-            f"The {FIRST_SECONDS:.0f} s that follow the start of the process, which is what a test"
-            " suite sees: a rate is what was done in them by their length, or by the time the"
-            " broker was up; percentiles are of the requests that were answered in them."
-        )
-        rows = bench.first_seconds(ROWS, root / "first", names)
-        sections.append(Section(f"The first {FIRST_SECONDS:.0f} seconds", note, rows))
-    if names and (sizes := [size for size in SIZES if plan.has(size.key)]):
-        note = (
-            "Each broker is started for this alone and measured once; another process sends it one"
-            " tiny record after another meanwhile, whose longest wait is how long it was held."
-        )
-        rows = measure_series(sizes, lambda: fresh_pair(root / "sizes", names), say)
-        sections.append(Section("Sizes", note, rows))
-    return sections
-
-
-def _warm(
-    plan: BenchPlan, bench: Bench, brokers: Sequence[BenchBroker], root: Path
-) -> list[Section]:
-    """Return the sections of the warm measurements: raw sockets, transactions, stock clients.
-
-    A section without a chosen row is left out.
-    """
-    sections = []
-    if rows := [row for row in ROWS if plan.has(row.key)]:
-        floors = [Floor(root / "floor")] if plan.floor else []
-        note = (
-            f"Each broker was warmed with a row's own work until its rate stopped rising (at most"
-            f" {plan.warm_max_s:.0f} s), then {plan.rounds} rounds of {plan.seconds:g} s."
-        )
-        figures = bench.warm(rows, [*brokers, *floors])
-        sections.append(Section("Warm, raw sockets", note, figures))
-    if rows := [row for row in TRANSACTION_ROWS if plan.has(row.key)]:
-        note = (
-            "Produce and EndTxn as a client of transaction version 2 sends them; all producers"
-            " write to the same partitions. What one is told to try again it tries 5 ms later."
-        )
-        sections.append(Section("Transactions", note, bench.warm(rows, brokers)))
-    if clients := [client for client in STOCK if plan.has(client.key)]:
-        bench.rounds = min(plan.rounds, STOCK_ROUNDS)
-        note = "Default settings, a topic of one partition; the first round is not counted."
-        sections.append(Section("Warm, stock clients", note, bench.stock(clients, brokers)))
-    return sections
 
 
 if __name__ == "__main__":

@@ -196,14 +196,6 @@ class Bench:
             all_rows += all_series
         return all_rows
 
-    def memory_after_load(self, brokers: Sequence[BenchBroker]) -> list[Series]:
-        """Return the memory of running brokers; a broker without a figure is left out."""
-        series = Series("memory", "memory", startup.AFTER_LOAD, None)
-        for broker in brokers:
-            if (size := broker.rss_mb()) is not None:
-                series.add(broker.name, size)
-        return [series]
-
 
 def fresh_pair(root: Path, names: Sequence[str]) -> list[BenchBroker]:
     """New brokers on empty directories: kwire and Apache Kafka, if they are in `names`."""

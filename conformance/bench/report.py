@@ -17,16 +17,6 @@ from kwire.conformance.bench.measure import Series
 OURS = Kwire.name
 FLOOR = Floor.name
 
-PLOTTED = (
-    "Start and memory",
-    "Warm, raw sockets",
-    "Transactions",
-    "Warm, stock clients",
-    "The first 5 seconds",
-    "Sizes",
-)
-"""The headings of the sections that a whole run measures, which the plot shows."""
-
 
 @dataclass
 class Section:

@@ -163,16 +163,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def commit_of(tree: Path) -> str:
-    """Return the commit of a working tree, with a digest of later changes; "unknown" without
-    git."""
+def commit_of(tree: Path, patterns: Sequence[str] = ()) -> str:
+    """Return the commit of a working tree, with a digest of later changes; "unknown" without git.
+
+    With patterns, it is the last commit that changed a file in the tree that one of them matches.
+    """
     git = ["git", "-C", str(tree)]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], capture_output=True)
-        changes = subprocess.run([*git, "diff", "HEAD"], capture_output=True)
+        last = [*git, "log", "-1", "--format=%h", "--abbrev=9", "--", *patterns]
+        head = subprocess.run(last, capture_output=True)
+        changes = subprocess.run([*git, "diff", "HEAD", "--", *patterns], capture_output=True)
     except FileNotFoundError:
         return "unknown"
-    if head.returncode or changes.returncode:
+    if head.returncode or changes.returncode or not head.stdout:
         return "unknown"
     commit = head.stdout.decode().strip()
     if not changes.stdout:

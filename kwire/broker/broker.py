@@ -20,6 +20,7 @@ from kwire.broker.live_configs import ConfigFollower
 from kwire.broker.node import Node
 from kwire.broker.timers import Timers
 from kwire.cluster.membership.alone import LoneMembership
+from kwire.cluster.membership.ended import DepartedBrokers
 from kwire.cluster.metadata.cache import MetadataCache
 from kwire.cluster.metadata.image import NO_CONTROLLER
 from kwire.coordinators.runtime.coordinators import Coordinators
@@ -72,6 +73,8 @@ class Broker:
         self.logs = logs
         self.membership: ClusterMembership = LoneMembership(self.node)
         self.coordinators = Coordinators(self.node)
+        self.departed = DepartedBrokers()
+        """Brokers that left the cluster a moment ago."""
         self.configs = ConfigFollower(self)
         self.authorizer = chosen.authorizer(config)
         self.tokens = chosen.tokens(config)
@@ -189,6 +192,8 @@ class Broker:
         """
         if self._views is not None:
             self._views.follow(before, image, delta)
+        if delta.brokers:
+            self.departed.follow(before, delta)
         if delta.configs:
             self.configs.apply(delta.configs)
         if delta.acls and self.authorizer is not None:

@@ -1,4 +1,4 @@
-"""While leaders are elected for a broker that has just ended, answers about them wait."""
+"""What clients are answered while leaders are elected for a broker that ended, and just after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from kwire.broker.broker import Broker
-from kwire.cluster.membership.ended import ELECTION_MS
+from kwire.cluster.membership.ended import DEPARTED_MS, ELECTION_MS
 from kwire.cluster.membership.member import ClusterMember
 from kwire.cluster.metadata.delta import delta_between
 from kwire.cluster.metadata.image import (
@@ -24,6 +24,7 @@ from kwire.cluster.metadata.image import (
     TopicImage,
 )
 from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
+from kwire.cluster.peers.peers import Peers
 from kwire.cluster.stores.contract import BrokerEnded
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -104,6 +105,11 @@ async def member(directory: Path) -> AsyncIterator[Stage]:
 def leaders(response: object) -> dict[str | None, int]:
     assert isinstance(response, MetadataResponse)
     return {topic.name: topic.partitions[0].leader_id for topic in response.topics}
+
+
+def brokers(response: object) -> set[int]:
+    assert isinstance(response, MetadataResponse)
+    return {broker.node_id for broker in response.brokers}
 
 
 class Pending:
@@ -203,3 +209,42 @@ async def test_broken_connection_to_a_leader_counts_as_its_end_unless_there_are_
         assert isinstance(membership, ClusterMember)
         membership.leader_lost(ENDED)
         assert set(membership.ended_brokers) == (set() if has_sessions else {ENDED})
+
+
+async def test_departed_broker_is_named_in_answers_about_topics_for_two_seconds(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """librdkafka forgets new leaders in an answer that does not name the former one."""
+    lists = [MetadataRequest(None), MetadataRequest([])]
+    async with member(tmp_path) as stage:
+        present = brokers(stage.ask(GIVEN))
+        stage.show(stage.broker.image.without_broker(ENDED))
+        assert brokers(stage.ask(GIVEN)) == present
+        assert [brokers(stage.ask(each)) for each in lists] == [present - {ENDED}] * 2
+        await trio.sleep(DEPARTED_MS / 1000)
+        assert brokers(stage.ask(GIVEN)) == present - {ENDED}
+
+
+async def test_departed_broker_that_comes_back_is_named_once(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with member(tmp_path) as stage:
+        image = stage.broker.image
+        stage.show(image.without_broker(ENDED))
+        stage.show(stage.broker.image.with_broker(image.brokers[ENDED]))
+        response = stage.ask(GIVEN)
+        assert isinstance(response, MetadataResponse)
+        assert [each.node_id for each in response.brokers].count(ENDED) == 1
+
+
+async def test_broken_connection_counts_before_its_call_notices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with member(tmp_path) as stage:
+        membership = stage.broker.membership
+        assert isinstance(membership, ClusterMember)
+        monkeypatch.setattr(Peers, "broken", lambda _, role: [ENDED])
+        monkeypatch.setattr(Store, "can_register_again", True)
+        assert not membership.ended_brokers
+        monkeypatch.setattr(Store, "can_register_again", False)
+        assert set(membership.ended_brokers) == {ENDED}

@@ -9,8 +9,8 @@ import itertools
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import ClassVar
 
 import trio
 
@@ -35,23 +35,6 @@ MEMBERS, MEMBER_PARTITIONS = 50, 100
 TRANSACTIONAL, TRANSACTION_PARTITIONS = 4, 8
 CREATED_PARTITIONS = 20
 KEYS = 2_000
-
-
-class Percentiles(NamedTuple):
-    """How long the requests of one kind of client took, in ms, and their number."""
-
-    requests: int
-    p50: float
-    p99: float
-    p999: float
-    longest: float
-
-    @classmethod
-    def of(cls, ns: Sequence[int]) -> Percentiles:
-        """Return the percentiles of these times in ns."""
-        ordered = sorted(ns)
-        p50, p99, p999 = (load.percentile(ordered, share) / 1e6 for share in (0.5, 0.99, 0.999))
-        return cls(len(ordered), p50, p99, p999, ordered[-1] / 1e6)
 
 
 class MixedKind(ABC):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
-from typing import TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kwire.conformance.bench.brokers import Kwire
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.growth.asking import Caller
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.mixed import stalls
-from kwire.conformance.bench.mixed.clients import KINDS, MixedKind, Percentiles
+from kwire.conformance.bench.mixed.clients import KINDS, MixedKind
+from kwire.conformance.bench.mixed.waits import Histogram
 
 END_S = 60.0
 """Limit for the clients to end after their deadline."""
@@ -64,13 +65,37 @@ def clients(address: Address, seconds: float) -> Iterator[Results]:
             process.join()
 
 
-def measure(
-    broker: WatchedKwire, seconds: float
-) -> tuple[dict[str, Percentiles], list[stalls.LongPass]]:
-    """Return the waits of each kind of client, and the long passes of the broker's loop."""
+class MixedBlock(NamedTuple):
+    """The waits of each kind of client in one block, and the long passes of the broker's loop."""
+
+    waits: dict[str, Histogram]
+    passes: list[stalls.LongPass]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "waits": {name: histogram.as_json() for name, histogram in self.waits.items()},
+            "passes": [each._asdict() for each in self.passes],
+        }
+
+    @classmethod
+    def read(cls, kept: dict[str, Any]) -> Self:
+        """Return what `as_json` has made."""
+        return cls(
+            {name: Histogram.read(counts) for name, counts in kept["waits"].items()},
+            [stalls.LongPass.of(fields) for fields in kept["passes"]],
+        )
+
+
+def prepare(broker: WatchedKwire) -> None:
+    """Create the topics of all kinds of clients on a new broker."""
     with Caller(broker.address) as caller:
         for kind in KINDS:
             kind.prepare(caller)
+
+
+def measure(broker: WatchedKwire, seconds: float) -> MixedBlock:
+    """Run all kinds of clients for `seconds`; return what they waited for, and why."""
+    passes_before = len(stalls.read(broker.passes))
     waits = {}
     with clients(broker.address, seconds) as results:
         for _ in KINDS:
@@ -79,5 +104,16 @@ def measure(
             except Empty:
                 raise RequestFailed("a kind of client did not end") from None
             if times:
-                waits[name] = Percentiles.of(times)
-    return waits, stalls.read(broker.passes)
+                waits[name] = Histogram.of(times)
+    return MixedBlock(waits, stalls.read(broker.passes)[passes_before:])
+
+
+def together(blocks: Iterable[MixedBlock]) -> MixedBlock:
+    """Return all blocks as one."""
+    waits: dict[str, Histogram] = {}
+    passes: list[stalls.LongPass] = []
+    for block in blocks:
+        for name, histogram in block.waits.items():
+            waits.setdefault(name, Histogram()).add(histogram)
+        passes += block.passes
+    return MixedBlock(waits, passes)

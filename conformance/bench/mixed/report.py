@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kwire.conformance.bench import machine
 from kwire.conformance.bench.mixed import stalls
-from kwire.conformance.bench.mixed.clients import KINDS, Percentiles
+from kwire.conformance.bench.mixed.clients import KINDS
+from kwire.conformance.bench.mixed.driving import MixedBlock
 from kwire.conformance.bench.report import number
 
 SHOWN_MS = 20.0
@@ -16,8 +17,9 @@ FUNCTIONS = 3
 
 HEAD = """# Mixed load
 
-{minutes} minutes of all kinds of clients on one broker, and the times in which its loop read no
-request. `make bench-mixed` measures it and writes this page.
+{minutes} minutes of all kinds of clients on one broker, in blocks of {block}, and the times in
+which its loop read no request. The percentiles are over the requests of all blocks. `make
+bench-mixed` measures it and writes this page.
 
 | machine | |
 | --- | --- |
@@ -42,15 +44,17 @@ of passes, their total, and the longest with what it was made of, in ms.
 
 
 def markdown(
-    waits: dict[str, Percentiles], passes: Sequence[stalls.LongPass], minutes: float, load: str
+    measured: MixedBlock, minutes: float, block: float, blocks: Sequence[tuple[str, str]]
 ) -> str:
-    """Return the report."""
+    """Return the report; `blocks` are facts about the blocks, whose length is in minutes."""
+    passes = measured.passes
     long = [each for each in passes if each.own_ms >= SHOWN_MS]
-    facts = [*machine.facts(), ("load average at the end", load)]
+    facts = [*machine.facts(), *blocks]
     table = "\n".join(f"| {name} | {value} |" for name, value in facts)
-    lines = [HEAD.format(minutes=f"{minutes:g}", facts=table)]
+    lines = [HEAD.format(minutes=f"{minutes:g}", block=f"{block:g}", facts=table)]
     for kind in KINDS:
-        if each := waits.get(kind.name):
+        if histogram := measured.waits.get(kind.name):
+            each = histogram.percentiles()
             values = " | ".join(number(value) for value in each[1:])
             lines.append(f"| {kind.name} | {each.requests:,} | {values} |")
     lines.append(

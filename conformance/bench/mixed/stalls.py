@@ -25,7 +25,11 @@ class LongPass(NamedTuple):
     @classmethod
     def read(cls, line: str) -> Self:
         """Return the pass of one line of the file."""
-        fields: dict[str, Any] = json.loads(line)
+        return cls.of(json.loads(line))
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """Return the pass of the fields of a JSON object."""
         return cls(**fields)
 
     @property

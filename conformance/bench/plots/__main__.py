@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kwire.conformance.bench import report
+from kwire.conformance.bench.blocks.sections import HEADINGS
 from kwire.conformance.bench.brokers import Apache
 from kwire.conformance.bench.plots import ratios
 
@@ -24,7 +25,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
 def main(results: Path) -> None:
     """Draw the plot of a report of `make bench` again, without a measurement."""
     document = results.read_text()
-    found = ratios.of_tables(document, report.PLOTTED)
+    found = ratios.of_tables(document, HEADINGS)
     if not found:
         raise click.ClickException(
             f"{results} has no table with times better: run `make bench ARGS='--output {results}'`"

@@ -1,13 +1,18 @@
-"""EndedBrokers: brokers whose process has ended, while the image may still name them as leaders.
+"""Brokers whose process has ended: what clients that notice it are answered.
 
-librdkafka and Java's clients ask for metadata as soon as a connection breaks, which is some
-milliseconds before the controller has elected new leaders.  An answer with the former leader costs
-them much time: librdkafka asks again only once a second then.  So the answer waits for the
-election (kwire.requests.handlers.metadata).
+EndedBrokers: the image may still name them as leaders.  librdkafka and Java's clients ask for
+metadata as soon as a connection breaks, which is some milliseconds before the controller has
+elected new leaders.  An answer with the former leader costs them much time: librdkafka asks again
+only once a second then.  So the answer waits for the election (kwire.requests.handlers.metadata).
 
 Only a store that notices the end of a process at once reports it (BrokerEnded).  Beside such a
 store, a broken connection to a leader counts, too: the first question of a client may come before
 the report.  With sessions the election is seconds away, and no answer waits for it.
+
+DepartedBrokers: the image no longer has them, and others lead.  librdkafka gives up a broker that
+an answer does not name, and forgets the new leaders of its partitions if the same answer has them:
+it reads them again at its next topic scan, up to a second later.  So answers about given topics
+name a broker a little longer.
 """
 
 from __future__ import annotations
@@ -19,7 +24,8 @@ import trio
 
 if TYPE_CHECKING:
     from kwire.cluster.membership.contract import ClusterMembership
-    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.cluster.metadata.delta import ClusterDelta
+    from kwire.cluster.metadata.image import BrokerImage, ClusterImage
 
 ELECTION_MS: Final = 500
 """How long answers wait for an election.
@@ -27,6 +33,10 @@ ELECTION_MS: Final = 500
 An election takes 10 to 50 ms, on a busy machine a few hundred.  A later answer would not help:
 clients ask again after their backoff, and the requests behind this one on its connection wait,
 too."""
+
+DEPARTED_MS: Final = 2_000
+"""How long answers name a broker that has left; longer than librdkafka's topic scan takes to come,
+each second."""
 
 
 class EndedBrokers:
@@ -48,6 +58,33 @@ class EndedBrokers:
             now = trio.current_time()
             self._until = {each: until for each, until in self._until.items() if until > now}
         return self._until.keys()
+
+
+class DepartedBrokers:
+    """See the module.  A broker is in it for DEPARTED_MS after it left, unless it comes back."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[BrokerImage, float]] = {}
+
+    def follow(self, before: ClusterImage, delta: ClusterDelta) -> None:
+        """Note which brokers of the image `before` are gone after `delta`."""
+        for broker_id, broker in delta.brokers.items():
+            left = before.brokers.get(broker_id)
+            if broker is not None or left is None:
+                self._left.pop(broker_id, None)
+            else:
+                self._left[broker_id] = left, trio.current_time() + DEPARTED_MS / 1000
+
+    @property
+    def brokers(self) -> Collection[BrokerImage]:
+        """The brokers that left within the last DEPARTED_MS."""
+        if not self._left:
+            return ()
+        now = trio.current_time()
+        self._left = {each: left for each, left in self._left.items() if left[1] > now}
+        return [broker for broker, _ in self._left.values()]
 
 
 def is_election_pending(membership: ClusterMembership, topics: Iterable[str]) -> bool:

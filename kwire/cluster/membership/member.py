@@ -34,6 +34,7 @@ from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import TOPIC_RESOURCE
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
+from kwire.cluster.peers.peers import Role
 from kwire.cluster.replication.context import ReplicationContext
 from kwire.cluster.replication.controller_requests import ControllerRequests
 from kwire.cluster.replication.manager import ReplicaManager
@@ -138,6 +139,10 @@ class ClusterMember:
 
     @property
     def ended_brokers(self) -> Collection[int]:
+        if not self._store.can_register_again:
+            # A client may ask between the end of a process and the fetchers' next turn.
+            for broker_id in self._host.peers.broken(Role.FETCHER):
+                self.leader_lost(broker_id)
         return self._ended.ids
 
     async def join(self) -> None:

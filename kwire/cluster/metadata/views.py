@@ -7,6 +7,7 @@ every client repeats Metadata.  Responses share these objects, so nobody may cha
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import (
@@ -80,10 +81,15 @@ class MetadataView:
         self._knows_listeners = knows_listeners
         self._topics: dict[str, MetadataResponseTopic] = {}
         self._names: list[str] | None = None
-        self.brokers = [
+        self.brokers = self.shown(image.brokers.values() or (own,))
+
+    def shown(self, brokers: Iterable[BrokerImage]) -> list[MetadataResponseBroker]:
+        """These brokers as a Metadata response has them, without those that have no such
+        listener."""
+        return [
             MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
-            for broker in image.brokers.values() or (own,)
-            if (endpoint := broker.endpoint(listener)) is not None
+            for broker in brokers
+            if (endpoint := broker.endpoint(self.listener)) is not None
         ]
 
     def topic(self, name: str) -> MetadataResponseTopic | None:

@@ -115,6 +115,19 @@ class PeerConnection:
         """Whether no call waits for a reply."""
         return not self._pending
 
+    @property
+    def has_broken(self) -> bool:
+        """Whether the other broker closed the connection while a call waits, before the call
+        notices; False inside TLS."""
+        if self.idle or not isinstance(self._socket, socket.socket):
+            return False
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def version_for(self, request: Request, version_max: int | None) -> int:
         """The highest version that both brokers support, at most `version_max`.
 

@@ -99,6 +99,11 @@ class Peer:
         return self._connection is not None and self._connection.failure is None
 
     @property
+    def has_broken(self) -> bool:
+        """Whether the other broker closed the connection, and no call has noticed it yet."""
+        return self.is_connected and self._connection is not None and self._connection.has_broken
+
+    @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """The versions that the other broker serves of each API key; empty while not connected."""
         connection = self._live()

@@ -93,6 +93,14 @@ class Peers:
             if peer.is_connected
         )
 
+    def broken(self, role: Role) -> list[int]:
+        """The brokers that closed their connection for this kind of work a moment ago."""
+        return [
+            broker_id
+            for (broker_id, of_role, _), peer in self._peers.items()
+            if of_role is role and peer.has_broken
+        ]
+
     def address(self, broker_id: int) -> Endpoint | None:
         """The inter-broker endpoint of a broker; None if the broker is not alive."""
         broker = self._image().brokers.get(broker_id)

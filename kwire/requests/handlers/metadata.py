@@ -11,6 +11,9 @@ Behaviour
 - A cluster member that has not received the cluster's brokers and topics yet waits for them.
 - While new leaders are elected for a broker whose process has just ended, a response about its
   partitions waits for them (kwire.cluster.membership.ended).
+- A response about given topics names a broker until 2 s after it left the cluster, for librdkafka
+  would forget the new leaders of its partitions (ibid.).  Lists of all topics, or of brokers alone,
+  have only members.
 - Topics that do not exist are created if the client allows it and `auto.create.topics.enable` is
   set.  This response still has UNKNOWN_TOPIC_OR_PARTITION, as in Apache Kafka 4 (earlier versions
   had LEADER_NOT_AVAILABLE), and clients ask again.  A connection that joins groups gets the same
@@ -159,6 +162,8 @@ def _answer(
         names = [topic.name for topic in requested if topic.name is not None]
         topics, missing = _by_name(view, names, _hidden(context))
     response = _response(view, topics, request, broker.controller_seen)
+    if requested and (departed := broker.departed.brokers):
+        response.brokers = view.brokers + view.shown(departed)
     if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         return _creating(broker, missing, response, context)
     return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import trio.lowlevel
 import trio.testing
 
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
-from kwire.cluster.peers.connection import PeerTraffic
+from kwire.cluster.peers.connection import PeerConnection, PeerTraffic
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peer import Peer, PeerLimits
 from kwire.cluster.peers.peers import Peers, Role
@@ -335,3 +336,27 @@ def test_fetcher_peer_uses_replica_socket_timeout() -> None:
     assert owner.peers._limits(Role.FETCHER).receive_buffer_bytes == 99
     assert owner.peers._limits(Role.CONTROLLER).request_timeout_ms == 55
     assert owner.peers._limits(Role.FORWARDING).request_timeout_ms == 30_000
+
+
+async def test_connection_closed_by_the_other_broker_is_broken_while_a_call_waits() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    connection = PeerConnection(ours, "broker 7", "c", PeerTraffic())
+    with theirs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.call, HeartbeatRequest(), 0)
+            await trio.testing.wait_all_tasks_blocked()
+            before = connection.has_broken
+            theirs.shutdown(socket.SHUT_WR)
+            assert [before, connection.has_broken] == [False, True]
+            nursery.cancel_scope.cancel()
+    connection.fail("the test is over")
+
+
+async def test_idle_connection_that_the_other_broker_closes_is_not_broken() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    connection = PeerConnection(ours, "broker 7", "c", PeerTraffic())
+    theirs.close()
+    assert not connection.has_broken
+    connection.fail("the test is over")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import time
 from pathlib import Path
 
@@ -11,10 +12,17 @@ import trio
 
 from kwire.conformance.bench.brokers import running
 from kwire.conformance.bench.mixed import stalls
-from kwire.conformance.bench.mixed.clients import KINDS, Percentiles
-from kwire.conformance.bench.mixed.driving import WatchedKwire, measure
+from kwire.conformance.bench.mixed.clients import KINDS
+from kwire.conformance.bench.mixed.driving import (
+    MixedBlock,
+    WatchedKwire,
+    measure,
+    prepare,
+    together,
+)
 from kwire.conformance.bench.mixed.report import markdown
 from kwire.conformance.bench.mixed.stalls import LongPass
+from kwire.conformance.bench.mixed.waits import Histogram, rounded
 from kwire.conformance.bench.mixed.watched import LIMIT_MS, LoopWatch
 
 
@@ -93,10 +101,31 @@ def test_causes_come_in_the_order_of_their_longest_pass() -> None:
 
 def test_report_leaves_out_passes_that_only_waited_for_a_processor() -> None:
     passes = [a_pass(90.0, 10.0, queue_ms=80.0), a_pass(25.0, 24.0)]
-    text = markdown({KINDS[0].name: Percentiles.of([1_000_000] * 10)}, passes, 1.0, "0.5")
+    block = MixedBlock({KINDS[0].name: Histogram.of([1_000_000] * 10)}, passes)
+    text = markdown(block, 4.0, 2.0, [("measured", "in 2 runs")])
+    assert "4 minutes of all kinds of clients on one broker, in blocks of 2," in text
+    assert "| measured | in 2 runs |" in text
     assert "1 passes of the loop took 20 ms or more" in text.replace("\n", " ")
     assert "| produce one record | 10 | 1.00 | 1.00 | 1.00 | 1.00 |" in text
     assert "| log/segment.py create | 1 | 25.0 | 25.0 | 24.0 | 0.00 |" in text
+
+
+def test_percentiles_are_over_the_requests_of_all_blocks() -> None:
+    """The mean of the blocks' percentiles would be 500 ms."""
+    name, ms = KINDS[0].name, 1_000_000
+    slow = MixedBlock({name: Histogram.of([999 * ms] * 10)}, [a_pass(25.0, 24.0)])
+    fast = MixedBlock({name: Histogram.of([ms] * 990)}, [a_pass(30.0, 29.0)])
+    kept = [MixedBlock.read(json.loads(json.dumps(each.as_json()))) for each in (slow, fast)]
+    both = together(kept)
+    assert both.waits[name].percentiles() == (1000, 1.0, 999.0, 999.0, 999.0)
+    assert [each.wall_ms for each in both.passes] == [25.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "kept_ns"), [(7, 7), (999, 999), (1_234, 1_230), (98_765_432, 98_800_000)]
+)
+def test_histogram_keeps_three_digits_of_a_time(time_ns: int, kept_ns: int) -> None:
+    assert rounded(time_ns) == kept_ns
 
 
 @pytest.mark.long
@@ -104,5 +133,6 @@ def test_report_leaves_out_passes_that_only_waited_for_a_processor() -> None:
 def test_mixed_load_has_requests_of_each_kind(tmp_path: Path) -> None:
     broker = WatchedKwire(tmp_path / "kwire")
     with running(broker):
-        waits, _ = measure(broker, 2.0)
-    assert set(waits) == {kind.name for kind in KINDS}
+        prepare(broker)
+        blocks = [measure(broker, 2.0) for _ in range(2)]
+    assert set(together(blocks).waits) == {kind.name for kind in KINDS}

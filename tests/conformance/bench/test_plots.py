@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kwire.conformance.bench import report
+from kwire.conformance.bench.blocks.sections import HEADINGS
 from kwire.conformance.bench.measure import Series
 from kwire.conformance.bench.plots import ratios
 from kwire.conformance.bench.report import Section
@@ -37,13 +38,13 @@ def test_ratios_of_series_and_of_their_tables_are_the_same(sections: list[Sectio
         ("tiny requests: requests", 1.25, 0.5, 2.0),
         ("memory: after load, idle", 4.0, 4.0, 4.0),
     ]
-    assert ratios.of_tables(document, report.PLOTTED) == found
+    assert ratios.of_tables(document, HEADINGS) == found
 
 
 def test_section_that_another_program_writes_is_not_plotted(sections: list[Section]) -> None:
     sections[0].heading = "Spark"
     document = report.markdown(sections, [("cores", "2")], "how", PEER)
-    assert not ratios.of_tables(document, report.PLOTTED)
+    assert not ratios.of_tables(document, HEADINGS)
 
 
 def test_plot_drawn_twice_is_the_same_file_with_each_row(
