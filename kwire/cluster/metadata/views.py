@@ -1,7 +1,8 @@
 """The metadata as the clients of one listener see it, from which Metadata is answered.
 
 A topic becomes a response object at its first request, and is kept until the topic changes, because
-every client repeats Metadata.  Responses share these objects, so nobody may change them.
+every client repeats Metadata.  Responses share these objects, so nobody may change them.  Many
+topics together are also kept as bytes (kwire.cluster.metadata.encoded).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.encoded import PARTITIONS_AT_ONCE, EncodedTopics
 from kwire.cluster.metadata.image import (
     NO_LEADER,
     BrokerImage,
@@ -24,6 +26,13 @@ from kwire.codecs.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+KEPT_VERSIONS_MAX = 4
+"""Versions of Metadata for which a view keeps all topics as bytes; the least recently used one
+goes.  10,000 topics of one partition take 0.6 MB."""
+
+KEPT_BYTES_MAX = 16 << 20
+"""The most bytes that are kept for one version; more are written again for each response."""
 
 
 def leader_seen(
@@ -66,7 +75,17 @@ class MetadataView:
     an empty one.
     """
 
-    __slots__ = ("_knows_listeners", "_names", "_topics", "brokers", "image", "listener")
+    __slots__ = (
+        "_all",
+        "_encoded",
+        "_is_long",
+        "_knows_listeners",
+        "_names",
+        "_topics",
+        "brokers",
+        "image",
+        "listener",
+    )
 
     def __init__(
         self, image: ClusterImage, listener: str, knows_listeners: bool, own: BrokerImage
@@ -81,6 +100,9 @@ class MetadataView:
         self._knows_listeners = knows_listeners
         self._topics: dict[str, MetadataResponseTopic] = {}
         self._names: list[str] | None = None
+        self._all: list[MetadataResponseTopic] | None = None
+        self._encoded: dict[int, EncodedTopics] = {}
+        self._is_long: bool | None = None
         self.brokers = self.shown(image.brokers.values() or (own,))
 
     def shown(self, brokers: Iterable[BrokerImage]) -> list[MetadataResponseBroker]:
@@ -113,12 +135,51 @@ class MetadataView:
             self._names = sorted(self.image.topics)
         return self._names
 
+    def all_topics(self) -> list[MetadataResponseTopic]:
+        """Return the parts of all topics, sorted by name; not to be changed."""
+        if self._all is None:
+            topics = map(self.topic, self.names())
+            self._all = [topic for topic in topics if topic is not None]
+        return self._all
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than a step or two to write all topics."""
+        if self._is_long is None:
+            topics = self.image.topics
+            size = len(topics)
+            if size <= PARTITIONS_AT_ONCE:
+                size = sum(len(topic.partitions) for topic in topics.values())
+            self._is_long = size > PARTITIONS_AT_ONCE
+        return self._is_long
+
+    def encoded(self, version: int) -> EncodedTopics:
+        """Return all topics as bytes for a version of Metadata; some may have to be written yet."""
+        encoded = self._encoded.pop(version, None)
+        if encoded is None:
+            encoded = EncodedTopics(version, self.names, self.topic)
+            if len(self._encoded) >= KEPT_VERSIONS_MAX:
+                # One that is not complete has to follow the image: somebody writes it.
+                complete = [each for each in self._encoded.values() if each.is_complete]
+                for least_recent in complete[:1]:
+                    del self._encoded[least_recent.version]
+        self._encoded[version] = encoded  # now the last one: the most recently used
+        return encoded
+
+    def limit_encoded(self, encoded: EncodedTopics) -> None:
+        """Do not keep these complete bytes if there are more than KEPT_BYTES_MAX."""
+        if encoded.size_bytes > KEPT_BYTES_MAX and self._encoded.get(encoded.version) is encoded:
+            del self._encoded[encoded.version]
+
     def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Updates this view to `image`, the result of `delta`, which must not change brokers."""
         assert not delta.brokers
         before, self.image = self.image, image
         for name in delta.deleted.keys() | delta.topics.keys():
             self._topics.pop(name, None)
+            self._all = self._is_long = None
+            for encoded in self._encoded.values():
+                encoded.forget(name)
             if self._names is not None:
                 _correct(self._names, name, name in before.topics, name in image.topics)
 

@@ -31,7 +31,7 @@ an error code of the whole response from v13.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ import trio
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.ended import is_election_pending, wait_for_election
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.cluster.metadata.encoded import Block, block_of, blocks_of, write_around
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.cluster.metadata.views import MetadataView
 from kwire.cluster.stores.contract import StoreError
@@ -51,10 +52,11 @@ from kwire.codecs.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from kwire.codecs.primitives import ZERO_UUID
+from kwire.codecs.primitives import ZERO_UUID, Frame
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.guards.visibility import cluster_operations, topic_operations
+from kwire.requests.in_steps import WrittenInSteps
 from kwire.requests.route import Right, Route
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
@@ -77,8 +79,9 @@ librdkafka and kafka-python, send Metadata on another connection.
 HIDDEN_MAX = 100
 """Topics hidden per connection; if a client creates more at once, it sees the others at once."""
 
-TOPICS_AT_ONCE = 1000
-"""Topics that are encoded for the first time before other tasks run: about 6 ms of work."""
+TOPICS_AT_ONCE = 250
+"""Topics of a long response that are looked at before other tasks run: about 1.5 ms of work when
+all are new."""
 
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_IDS = 12
@@ -149,10 +152,9 @@ def _answer(
     )
     missing: list[str] = []
     if requested is None or (version == 0 and not requested):
-        # The view keeps encoded topics; only those that it does not have yet cost time.
-        if len(view.names()) - view.response_count > TOPICS_AT_ONCE:
-            return _all_in_turns(broker, view, request)
-        topics = _existing(view, view.names())
+        if view.is_long:
+            return _all_in_steps(broker, view, request, version)
+        topics = view.all_topics()
     elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in requested):
         error = _misuse_of_ids(requested, version)
         if error is not None:
@@ -161,6 +163,8 @@ def _answer(
     else:
         names = [topic.name for topic in requested if topic.name is not None]
         topics, missing = _by_name(view, names, _hidden(context))
+    if request.include_topic_authorized_operations:
+        topics = _with_operations(topics)
     response = _response(view, topics, request, broker.controller_seen)
     if requested and (departed := broker.departed.brokers):
         response.brokers = view.brokers + view.shown(departed)
@@ -187,15 +191,90 @@ def _hide(context: Context, names: list[str]) -> None:
         hidden.setdefault(name, until)
 
 
-async def _all_in_turns(
-    broker: Broker, view: MetadataView, request: MetadataRequest
+class _AllTopics(MetadataResponse, WrittenInSteps):
+    """A response with thousands of topics, which is written in steps.
+
+    is_kept   whether `topics` are all topics of the view as it was when they were listed, so that
+              the view's bytes can be sent.  A guard that changes `topics` resets it
+    is_exact  whether a topic that is new since then must be left out: its rights are not checked
+    """
+
+    __slots__ = ("_image", "_view", "is_exact", "is_kept")
+
+    def __init__(self, view: MetadataView, response: MetadataResponse, *, is_kept: bool) -> None:
+        """Take over the fields of `response`, whose topics are those of the view."""
+        super().__init__(
+            brokers=response.brokers,
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            topics=response.topics,
+            cluster_authorized_operations=response.cluster_authorized_operations,
+        )
+        self._view = view
+        self._image = view.image
+        self.is_kept = is_kept
+        self.is_exact = False
+
+    async def write_in_steps(self, out: Frame, version: int) -> None:
+        """Write the response; each step takes a millisecond or two."""
+        blocks = await self._kept_blocks(version) if self.is_kept else None
+        if blocks is None:
+            blocks = []
+            for topics in blocks_of(self.topics):
+                blocks.append(block_of(topics, version))
+                await trio.lowlevel.checkpoint()
+        write_around(out, self, blocks, version)
+
+    async def _kept_blocks(self, version: int) -> list[Block] | None:
+        """Return the view's bytes once they are complete; None if they say too much by then."""
+        encoded = self._view.encoded(version)
+        while not encoded.is_complete:
+            encoded.write_block()
+            await trio.lowlevel.checkpoint()
+        self._view.limit_encoded(encoded)
+        if self.is_exact and self._view.image is not self._image:
+            return None
+        return encoded.blocks
+
+
+async def _all_in_steps(
+    broker: Broker, view: MetadataView, request: MetadataRequest, version: int
 ) -> MetadataResponse:
-    """The response with all topics; other tasks run while the view encodes new ones."""
-    names = list(view.names())  # a copy: the view's names change while other tasks run
-    for start in range(0, len(names), TOPICS_AT_ONCE):
-        _existing(view, names[start : start + TOPICS_AT_ONCE])
-        await trio.lowlevel.checkpoint()
-    return _response(view, _existing(view, view.names()), request, broker.controller_seen)
+    """The response with all topics of a large cluster; other tasks run between its steps."""
+    if view.response_count < len(view.names()):
+        names = list(view.names())  # a copy: the view's names change while other tasks run
+        for start in range(0, len(names), TOPICS_AT_ONCE):
+            _existing(view, names[start : start + TOPICS_AT_ONCE])
+            await trio.lowlevel.checkpoint()
+    with_operations = request.include_topic_authorized_operations
+    response = _AllTopics(
+        view,
+        _response(view, view.all_topics(), request, broker.controller_seen),
+        is_kept=not with_operations,
+    )
+    if with_operations:
+        topics: list[MetadataResponseTopic] = []
+        for some in batched(response.topics):
+            topics += _with_operations(some)
+            await trio.lowlevel.checkpoint()
+        response.topics = topics
+    return response
+
+
+def batched(topics: list[MetadataResponseTopic]) -> Iterator[list[MetadataResponseTopic]]:
+    """Yield TOPICS_AT_ONCE of the topics at a time."""
+    return (topics[at : at + TOPICS_AT_ONCE] for at in range(0, len(topics), TOPICS_AT_ONCE))
+
+
+def _with_operations(topics: list[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
+    """Return copies of the topics with all operations; an unknown id has no name to look up rights
+    by."""
+    return [
+        topic
+        if topic.name is None
+        else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
+        for topic in topics
+    ]
 
 
 def _response(
@@ -204,18 +283,11 @@ def _response(
     request: MetadataRequest,
     controller_id: int,
 ) -> MetadataResponse:
-    """Return the response with `topics`; it has all operations if the request asks for them.
+    """Return the response with `topics`; it has the cluster's operations if the request asks for
+    them.
 
     `guard` replaces the operations with those of the sender.
     """
-    if request.include_topic_authorized_operations:
-        topics = [
-            # An unknown id has no name to look up rights by.
-            topic
-            if topic.name is None
-            else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
-            for topic in topics
-        ]
     with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=view.brokers,
@@ -321,28 +393,68 @@ def guard(access: Access, request: MetadataRequest, proceed: Proceed) -> Respons
     # In v0 an empty list requests all topics, so drop the topics that the handler then returns.
     nothing_left = access.version == 0 and not everything and not request.topics
 
+    if everything:
+        answer = proceed(request)
+        if isinstance(answer, Awaitable):
+            return _visible_in_steps(access, request, answer)
+        assert isinstance(answer, MetadataResponse)
+        answer.topics = _visible(access, request, answer.topics)
+        return _with_cluster_operations(access, answer)
+
     def merge(response: MetadataResponse) -> MetadataResponse:
-        """Hide topics, set the sender's authorized operations, and add the refused topics."""
+        """Set the sender's authorized operations, and add the refused topics."""
         if nothing_left:
             response.topics = []
-        elif everything:
-            response.topics = [
-                topic
-                for topic in response.topics
-                if topic.name is not None
-                and access.on_topic(AclOperation.DESCRIBE, topic.name, quiet=True)
-            ]
         if request.include_topic_authorized_operations:
-            # The handler has copied the topics for this request, so they may be changed.
-            for topic in response.topics:
-                if topic.name and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                    topic.topic_authorized_operations = topic_operations(access, topic.name)
-        if response.cluster_authorized_operations != NOT_ASKED:
-            response.cluster_authorized_operations = cluster_operations(access)
+            _set_operations(access, response.topics)
         response.topics = [*response.topics, *refused]
-        return response
+        return _with_cluster_operations(access, response)
 
     return reshaped(proceed(request), merge)
+
+
+def _visible(
+    access: Access, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> list[MetadataResponseTopic]:
+    """Return the topics that the sender may describe, with its operations if it asks for them."""
+    visible = [
+        topic
+        for topic in topics
+        if topic.name is not None and access.on_topic(AclOperation.DESCRIBE, topic.name, quiet=True)
+    ]
+    if request.include_topic_authorized_operations:
+        _set_operations(access, visible)
+    return visible
+
+
+async def _visible_in_steps(
+    access: Access, request: MetadataRequest, pending: Awaitable[MetadataResponse]
+) -> MetadataResponse:
+    """The response to a request for all topics; other tasks run while it is made."""
+    response = await pending
+    visible: list[MetadataResponseTopic] = []
+    for some in batched(response.topics):
+        visible += _visible(access, request, some)
+        await trio.lowlevel.checkpoint()
+    if isinstance(response, _AllTopics):
+        response.is_exact = True
+        response.is_kept &= len(visible) == len(response.topics)
+    response.topics = visible
+    return _with_cluster_operations(access, response)
+
+
+def _set_operations(access: Access, topics: list[MetadataResponseTopic]) -> None:
+    """Set the sender's operations in topics that the handler has copied for this request."""
+    for topic in topics:
+        if topic.name and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+            topic.topic_authorized_operations = topic_operations(access, topic.name)
+
+
+def _with_cluster_operations(access: Access, response: MetadataResponse) -> MetadataResponse:
+    """Return the response with the operations that the sender may do on the cluster, if it asks."""
+    if response.cluster_authorized_operations != NOT_ASKED:
+        response.cluster_authorized_operations = cluster_operations(access)
+    return response
 
 
 def _is_misuse(request: MetadataRequest, version: int) -> bool:

@@ -62,7 +62,10 @@ def _counter(kind: type[Struct]) -> CountErrors | None:
             parts.append((field.name, inner))
     if not codes and not parts:
         return None
-    instead = _INSTEAD_OF_TOP.get(kind)
+    # A handler's class of a message is a subclass of the generated one.
+    instead = next(
+        (_INSTEAD_OF_TOP[each] for each in kind.__mro__ if each in _INSTEAD_OF_TOP), None
+    )
     return _of_fields(codes, parts) if instead is None else _of_list(instead, codes, parts)
 
 

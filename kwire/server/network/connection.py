@@ -31,6 +31,7 @@ import trio
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.requests.context import CloseConnection, Context, InvalidFrame
+from kwire.requests.in_steps import WrittenInSteps
 from kwire.requests.routes import Binding, Handled, UnservedRequest, bind, handle_guarded
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
@@ -40,7 +41,12 @@ from kwire.server.network.memory import FRAME_SIZE, NO_BUFFER, ReceivedBytes
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.owed import OwedReplies
 from kwire.server.network.readiness import fire_due_before
-from kwire.server.network.replies import encode_reply, failed, unsupported_api_versions
+from kwire.server.network.replies import (
+    encode_in_steps,
+    encode_reply,
+    failed,
+    unsupported_api_versions,
+)
 from kwire.server.network.timely import LOOKED_AT_BYTES, has_timely_request
 
 if TYPE_CHECKING:
@@ -553,6 +559,10 @@ class Connection(ReceivedBytes):
         except Exception:
             response = failed(binding, self.context)
         throttle_ms = 0 if self.gate is None else self.gate.throttle_ms(self.context, response)
-        reply = None if response is None else encode_reply(binding, correlation_id, response)
+        reply: Frame | None
+        if isinstance(response, WrittenInSteps):
+            reply = await encode_in_steps(binding, correlation_id, response)
+        else:
+            reply = None if response is None else encode_reply(binding, correlation_id, response)
         outcome = self._report_reply(reply, throttle_ms)
         return await outcome if isinstance(outcome, Awaitable) else outcome

@@ -29,8 +29,11 @@ _WINDOW_BYTES = 1024 * 1024
 is sent."""
 
 _SENT_AT_ONCE = 256 * 1024
-"""The piece of a file that the loop sends at once, some 150 us of work.  If others wait then, they
-are served before the next piece."""
+"""How much the loop sends at once, some 150 us of work.  If others wait then, they are served
+before it sends more."""
+
+_SENDS_AT_ONCE = _SENT_AT_ONCE // _GATHERED_MAX
+"""After how many sends others that wait are served."""
 
 _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: do not send half a packet before the file
 
@@ -163,10 +166,16 @@ class Outbox:
         """
         pieces = self._pieces
         self.paused = False
+        sends = 0
         while pieces:
             first = pieces[0]
             if not (self._send_file(first) if isinstance(first, Region) else self._send_bytes()):
                 return False
+            if pieces:
+                sends += 1
+                if sends % _SENDS_AT_ONCE == 0 and self._others.others_wait():
+                    self.paused = True
+                    return False
         self.size_bytes = 0
         return True
 

@@ -13,6 +13,7 @@ from kwire.codecs.primitives import Frame, Message
 from kwire.requests.context import Context, InvalidFrame
 
 if TYPE_CHECKING:
+    from kwire.requests.in_steps import WrittenInSteps
     from kwire.requests.routes import Binding
 
 log = logging.getLogger("kwire.network.connection")
@@ -41,6 +42,15 @@ def encode_reply(form: ReplyForm | Binding, correlation_id: int, response: Messa
     form.write(frame, response)
     size_bytes = frame.wire_size if frame.regions else len(frame)
     _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
+    return frame
+
+
+async def encode_in_steps(binding: Binding, correlation_id: int, response: WrittenInSteps) -> Frame:
+    """Return the reply like encode_reply; other tasks run while it is written."""
+    frame = Frame()
+    frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
+    await response.write_in_steps(frame, binding.api_version)
+    _REPLY.pack_into(frame, 0, frame.wire_size - 4, correlation_id)
     return frame
 
 
