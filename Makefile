@@ -132,19 +132,19 @@ spark: ## the tests of Spark's connector with an older Spark, in build/spark-4.0
 	build/spark-$(SPARK)/bin/python -m pytest --seed=$(SEED) --order=$(ORDER) \
 		$(if $(filter command line,$(origin TESTS)),$(TESTS),tests/spark/connector)
 
-bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
+bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md, row by row, which goes on after an interruption; ARGS='--fresh', AGAINST=COMMIT: beside itself as it was
 	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)
 
 flames: env-dev ## where kwire's time goes in each row: flame graphs and flames.md in build/flames; ARGS='--only tiny1'
 	$(VENV_PYTHON) -m kwire.conformance.bench.flames $(ARGS)
 
-bench-cluster: env-dev ## three brokers beside three of Apache Kafka; ARGS='--kraft', '--only failover'
+bench-cluster: env-dev ## three brokers beside three of Apache Kafka; ARGS='--kraft', '--alone', '--only failover'
 	$(VENV_PYTHON) -m kwire.conformance.bench.cluster $(ARGS)
 
 bench-growth: env-dev ## what requests, memory and starts cost as things grow, into GROWTH.md; ARGS='--only session --no-apache'
 	$(VENV_PYTHON) -m kwire.conformance.bench.growth $(ARGS)
 
-bench-mixed: env-dev ## ten minutes of mixed load, and the stalls of the loop with their causes, into MIXED.md; MINUTES=
+bench-mixed: env-dev ## ten minutes of mixed load in blocks, which go on after an interruption, and the loop's stalls, into MIXED.md; MINUTES=
 	$(VENV_PYTHON) -m kwire.conformance.bench.mixed $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 metadata-records: env-dev ## what Apache Kafka's controllers write beside kwire's brokers and beside their own

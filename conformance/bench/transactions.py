@@ -50,6 +50,8 @@ RETRY_NS = 5_000_000
 
 PAUSE_S = 0.02
 """Time before a request is sent again, where requests are not counted."""
+COMPLETE_MAX_S = 180.0
+"""Limit for one request to succeed; the EndTxn of 10,000 partitions takes some seconds."""
 SETTING_UP_S = 30
 TIMEOUT_MS = 60_000
 VALUE_BYTES = 100
@@ -110,6 +112,7 @@ class RawProducer:
         self.work = work
         self.name = name
         self.ended = self.retries = 0
+        self._refusal = ""  # the errors of the last response that allowed a retry
         self._requests = 0  # in the current transaction
         self._sequence = 0
         self._received = bytearray()
@@ -172,15 +175,33 @@ class RawProducer:
             end = EndTxnRequest(self.name, self.producer_id, self.epoch, committed=True)
             self.sock.sendall(request(end, END_VERSION))
 
-    def complete(self) -> None:
-        """Send the next request until it succeeds, with pauses after retriable errors."""
-        while True:
+    def complete(self, within_s: float = COMPLETE_MAX_S) -> None:
+        """Send the next request until it succeeds, with pauses after retriable errors.
+
+        Raises RequestFailed after `within_s` seconds.
+        """
+        deadline = time.monotonic() + within_s
+        retries_before, self._refusal = self.retries, ""
+        while (left_s := deadline - time.monotonic()) > 0:
+            self.sock.settimeout(left_s)
             self.send()
-            while (succeeded := self.receive()) is None:
-                continue  # the response is not complete
+            try:
+                while (succeeded := self.receive()) is None:
+                    continue  # the response is not complete
+            except TimeoutError:
+                break
             if succeeded:
+                self.sock.settimeout(None)
                 return
-            time.sleep(PAUSE_S)
+            time.sleep(min(PAUSE_S, left_s))
+        what = "Produce" if self._requests < self.work.requests else "EndTxn"
+        retries = self.retries - retries_before
+        why = f"{retries} times {self._refusal}" if retries else "no response"
+        raise RequestFailed(
+            f"{what} of {self.name or 'a plain producer'} for {self.work.partitions:,} partitions "
+            f"did not succeed within {within_s:g} s: {why}. Look in the broker's log for what it "
+            "waits for, or measure fewer partitions"
+        )
 
     def skip_produce(self) -> None:
         """End the transaction with the next request, since its partitions were added otherwise."""
@@ -244,6 +265,7 @@ class RawProducer:
             names = ", ".join(sorted(ErrorCode(error).name for error in errors))
             raise RequestFailed(f"{what} failed with {names}")
         self.retries += 1
+        self._refusal = ", ".join(sorted(ErrorCode(error).name for error in errors - {0}))
         return False
 
 

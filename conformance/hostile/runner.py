@@ -16,7 +16,7 @@ from kwire.conformance.hostile.stage import SILENCE_S, HostileStage
 from kwire.conformance.wire.broker import NotReady, RemoteBroker, common_versions
 from kwire.conformance.wire.compare import StepDifference, shown, step_differences
 from kwire.conformance.wire.peer import ClientConnection, Silent
-from kwire.conformance.wire.stage import CaseStep, delete_topics
+from kwire.conformance.wire.stage import CaseStep, delete_shared_topics
 from kwire.testing.comparing.normal import Normaliser, Tree
 
 PAIRS = 4
@@ -113,7 +113,7 @@ class HostileRunner:
                 yield from pairs.map(lambda pair: self._judge(players, *pair), enumerate(cases))
         finally:
             for broker in (self.subject, self.oracle):
-                _tidy(broker)
+                delete_shared_topics(broker)
 
     def _judge(self, players: ThreadPoolExecutor, number: int, case: HostileCase) -> HostileVerdict:
         """Return the verdict; if one broker was silent, that of a second play with more
@@ -199,14 +199,3 @@ def _codes(steps: Sequence[CaseStep], number: int) -> set[int]:
         elif isinstance(tree, list):
             waiting += tree
     return codes
-
-
-def _tidy(broker: RemoteBroker) -> None:
-    """Delete the topics that the cases shared."""
-    names = broker.take_shared_names()
-    if names:
-        peer = ClientConnection(broker.address)
-        try:
-            delete_topics(broker, peer, names)
-        finally:
-            peer.close()

@@ -19,7 +19,7 @@ from kwire.conformance.wire.broker import NotReady, RemoteBroker
 from kwire.conformance.wire.case import Case
 from kwire.conformance.wire.compare import StepDifference, step_differences
 from kwire.conformance.wire.peer import REPLY_TIMEOUT_S, ClientConnection
-from kwire.conformance.wire.stage import CaseStep, NotApplicable, Stage, delete_topics
+from kwire.conformance.wire.stage import CaseStep, NotApplicable, Stage, delete_shared_topics
 from kwire.testing.comparing.normal import Normaliser
 
 WORKERS = 4
@@ -202,11 +202,7 @@ class WireRunner:
         """Remove what the cases shared on both brokers: the subscription and the topics."""
         for broker in (self.subject, self.oracle):
             broker.set_metrics_subscription(wanted=False)
-            names = broker.take_shared_names()
-            if names:
-                peer = ClientConnection(broker.address)
-                delete_topics(broker, peer, names)
-                peer.close()
+            delete_shared_topics(broker)
 
     def _serves(self, broker: RemoteBroker, api_key: int, version: int) -> bool:
         low, high = broker.served.get(api_key, (0, -1))

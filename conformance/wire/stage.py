@@ -219,3 +219,13 @@ def delete_topics(broker: RemoteBroker, peer: ClientConnection, names: list[str]
     if version < 6:
         request.topics = []
     broker.ask(peer, request, version)
+
+
+def delete_shared_topics(broker: RemoteBroker) -> None:
+    """Delete the topics that several cases used on this broker, and forget them."""
+    if names := broker.take_shared_names():
+        peer = ClientConnection(broker.address)
+        try:
+            delete_topics(broker, peer, names)
+        finally:
+            peer.close()

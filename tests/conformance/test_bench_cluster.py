@@ -13,6 +13,7 @@ from kwire.conformance.bench.cluster import figures
 from kwire.conformance.bench.cluster.__main__ import PARTS, main
 from kwire.conformance.bench.cluster.figures import Book
 from kwire.conformance.bench.cluster.subjects import (
+    ALONE,
     BESIDE_CONTROLLER,
     KWIRE,
     ON_ZOOKEEPER,
@@ -58,6 +59,15 @@ def test_no_failed_record_meets_the_limit() -> None:
     assert book.markdown("").count("| 0.00 | 0.00 |  |") == 1
 
 
+@pytest.mark.parametrize(("seconds", "met"), [(0.2, True), (0.5, False)])
+def test_client_with_short_backoffs_has_a_limit_without_sessions(seconds: float, met: bool) -> None:
+    book = Book(ALONE.apache, ALONE.failover_limit_s)
+    for subject in ALONE.names:
+        book.add("client-failover", subject, {"short backoffs": [seconds]})
+    (entry,) = book.as_json()
+    assert (entry["limit"], entry["met"]) == (0.3, met)
+
+
 def test_table_has_only_measured_figures(book: Book) -> None:
     console = Console(width=200, record=True)
     book.print(console, "as planted")
@@ -95,18 +105,24 @@ def test_memory_is_the_sum_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) 
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
-@pytest.mark.parametrize("contest", [ON_ZOOKEEPER, BESIDE_CONTROLLER], ids=["zookeeper", "kraft"])
+@pytest.mark.parametrize(
+    ("contest", "kind"),
+    [(ON_ZOOKEEPER, None), (BESIDE_CONTROLLER, "--kraft"), (ALONE, "--alone")],
+    ids=["zookeeper", "kraft", "alone"],
+)
 def test_quick_cluster_run_has_all_figures(
-    contest: Contest, tmp_path: Path, zookeeper_libs: Path
+    contest: Contest, kind: str | None, tmp_path: Path, zookeeper_libs: Path
 ) -> None:
     options = ["--quick", "--only-kwire", "--report", str(tmp_path), "--directory", str(tmp_path)]
-    options += ["--kraft"] if contest is BESIDE_CONTROLLER else []
+    options += [kind] if kind else []
     done = CliRunner().invoke(main, options)
     assert done.exit_code == 0, done.output
     entries = json.loads((tmp_path / "figures.json").read_text())["figures"]
-    assert {entry["row"] for entry in entries} == {*PARTS, "memory"}
+    left_out = set() if contest.can_grow else {"join"}
+    assert {entry["row"] for entry in entries} == {*PARTS, "memory"} - left_out
     lost = {entry["figure"] for entry in entries if entry["row"] == "many"}
-    assert ("the controller" in lost) == contest.has_controller
+    has_controller = contest.has_controller or contest.kwire_has_controller
+    assert ("the controller" in lost) == has_controller
     assert all(
         value > 0 for entry in entries if entry["limit"] is None for value in entry["values"][KWIRE]
     )

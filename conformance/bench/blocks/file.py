@@ -130,12 +130,12 @@ class BlockFile:
         lines = [self._lines[key] for key in keys if key in self]
         if not lines:
             return []
-        times = sorted(line.time for line in lines)
+        times = sorted(line.time[:16].replace("T", " ") for line in lines)
         loads = sorted(line.load for line in lines)
         runs = len({line.run for line in lines})
         return [
             ("kwire's sources", self.commit),
-            ("measured", f"{times[0][:16]} to {times[-1][:16]} UTC, in {_number(runs, 'run')}"),
+            ("measured", f"{times[0]} to {times[-1]} UTC, in {_number(runs, 'run')}"),
             ("load average after a block", f"{loads[0]:g} to {loads[-1]:g}"),
         ]
 

@@ -20,6 +20,7 @@ from kwire.conformance.bench.cluster.asking import ClusterRequests, NoAnswer, No
 from kwire.conformance.bench.cluster.figures import Book
 from kwire.conformance.bench.cluster.steady import WORKS
 from kwire.conformance.bench.cluster.subjects import (
+    ALONE,
     BESIDE_CONTROLLER,
     KWIRE,
     ON_ZOOKEEPER,
@@ -41,7 +42,8 @@ FAILURES = (
     ZooKeeperMissing,
     ZooKeeperStartError,
 )
-PARTS = (*(work.key for work in WORKS), "failover", "shutdown", "catch-up", "many", "join")
+LOSSES = ("failover", "client-failover", "shutdown", "catch-up", "many")
+PARTS = (*(work.key for work in WORKS), *LOSSES, "join")
 REPORT = Path("artifacts", "bench-cluster")
 OPEN_FILES = 65_536
 TOUCH_BYTES_MAX = 8 << 30
@@ -75,7 +77,7 @@ class ClusterBenchPlan:
             f" {self.kills} leaders killed, {self.megabytes} MB to catch up with,"
             f" {self.partitions} partitions, {self.topics} topics. Less is better of times and"
             " memory. A time after a loss begins with kill -9, so it has the session's timeout in"
-            " it."
+            " it where there are sessions."
         )
 
 
@@ -94,6 +96,7 @@ QUICK = ClusterBenchPlan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 200, 6000)
 @click.option("--session-timeout-ms", default=6000, show_default=True, help="Of all brokers.")
 @click.option("--quick", is_flag=True, help="A short run to see that it works.")
 @click.option("--kraft", is_flag=True, help="Beside a KRaft controller, not on ZooKeeper.")
+@click.option("--alone", is_flag=True, help="`kwire serve --brokers 3`, which needs neither.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option(
     "--report",
@@ -119,18 +122,20 @@ def main(
     session_timeout_ms: int,
     quick: bool,
     kraft: bool,
+    alone: bool,
     only_kwire: bool,
     report: Path,
     directory: Path | None,
 ) -> None:
     """Measure three kwire brokers and three of Apache Kafka; print a table with ratios.
 
-    On ZooKeeper, Apache Kafka is 3.9.2; beside a KRaft controller, it is 4.4.0.
+    On ZooKeeper, Apache Kafka is 3.9.2; with --kraft or --alone it is 4.4.0, on a KRaft controller.
 
     \b
       make bench-cluster
       make bench-cluster ARGS='--quick'
       make bench-cluster ARGS='--kraft'
+      make bench-cluster ARGS='--alone --only client-failover'
       make bench-cluster ARGS='--only failover --kills 20 --rounds 1'
     """
     plan = ClusterBenchPlan(
@@ -152,9 +157,11 @@ def main(
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
-    contest = BESIDE_CONTROLLER if kraft else ON_ZOOKEEPER
+    if kraft and alone:
+        raise click.UsageError("--kraft and --alone are two kinds of clusters: give one of them")
+    contest = BESIDE_CONTROLLER if kraft else ALONE if alone else ON_ZOOKEEPER
     names = [KWIRE] if only_kwire else contest.names
-    book = Book(contest.apache)
+    book = Book(contest.apache, contest.failover_limit_s)
     note = plan.note(contest)
     with tempfile.TemporaryDirectory(prefix="kwire-bench-", dir=directory) as folder:
         try:
@@ -225,7 +232,7 @@ def turn(
             lost.append(("the controller", True))
         for what, controller in lost:
             book.add("many", subject.name, {what: many.lose(controller=controller)})
-    if plan.has("join"):
+    if plan.has("join") and subject.can_grow:
         say(f"{plan.topics} topics")
         topics = joining.ManyTopics(subject, asking, plan.topics)
         book.add("join", subject.name, {"created": topics.create()})
@@ -253,6 +260,13 @@ def _lose(
         say("failover")
         times = losses.failover(subject, asking, plan.kills, plan.session_timeout_ms)
         book.add("failover", subject.name, {"each": times})
+    if plan.has("client-failover"):
+        for what, settings in (("short backoffs", losses.SHORT_BACKOFFS), ("default settings", {})):
+            say(f"failover of a client, {what}")
+            times = losses.client_failover(
+                subject, asking, plan.kills, plan.session_timeout_ms, settings
+            )
+            book.add("client-failover", subject.name, {what: times})
 
 
 def write(book: Book, plan: ClusterBenchPlan, note: str, report: Path) -> None:

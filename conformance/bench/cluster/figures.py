@@ -16,12 +16,13 @@ from kwire.conformance.bench.measure import Series
 from kwire.conformance.bench.rows import Figure, Figures
 
 LOSS: Final = "kill -9 of a leader, to the next record that is acknowledged"
+CLIENT_LOSS: Final = "kill -9 of a leader, to the next record that librdkafka gets acknowledged"
 SHUTDOWN: Final = "each broker stopped and started under a client's load"
 MANY: Final = "kill -9 with many partitions, until all are served again"
 JOIN: Final = "a broker comes into a cluster with many topics"
 MEMORY: Final = "memory of the three brokers"
 
-SECONDS = Figure("each", "s", more_is_better=False)
+SHORT = Figure("short backoffs", "s", more_is_better=False)
 SHOWN = (0, 1, 2, 3, 4, 7, 8)
 """The columns of a report that are shown; there is no floor here."""
 
@@ -41,10 +42,11 @@ class Failures(Series):
 class Book:
     """The results so far."""
 
-    def __init__(self, apache: str) -> None:
+    def __init__(self, apache: str, failover_limit_s: float | None = None) -> None:
         """Create all series of the report, still without values; `apache` is Apache Kafka's name.
 
-        A target says how many times better than Apache Kafka kwire has to be: 1.0 means as good.
+        `failover_limit_s` is the longest time that a client with short backoffs should wait.  A
+        target says how many times better than Apache Kafka kwire has to be: 1.0 means as good.
         """
         self.apache = apache
         self.series = [
@@ -55,6 +57,8 @@ class Book:
         self.series += [
             _of("failover", LOSS, "each", "s", 1.0),
             _of("failover", LOSS, "worst", "s", 1.0),
+            Series("client-failover", CLIENT_LOSS, SHORT, None, limit=failover_limit_s),
+            _of("client-failover", CLIENT_LOSS, "default settings", "s"),
             Failures("shutdown", SHUTDOWN, _failed_figure(), None, limit=0),
             _of("shutdown", SHUTDOWN, "longest", "ms"),
             _of("shutdown", SHUTDOWN, "stop", "s"),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.cluster.asking import NOBODY, PRODUCE_VERSION, ClusterRequests, until
+from kwire.conformance.bench.cluster.asking import (
+    NOBODY,
+    PRODUCE_VERSION,
+    WAIT_S,
+    ClusterRequests,
+    NotInTime,
+    until,
+)
 from kwire.conformance.bench.cluster.steady import (
     CLIENT_PARTITIONS,
     VALUE_BYTES,
@@ -29,6 +38,22 @@ MANY_PROBE_S: Final = 0.1
 BATCH_BYTES: Final = 900_000
 CATCH_UP_PARTITIONS: Final = 6
 PARTITIONS_A_TOPIC: Final = 100
+SHORT_BACKOFFS: Final = {
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 20,
+    "topic.metadata.refresh.fast.interval.ms": 20,
+    "topic.metadata.refresh.interval.ms": 200,
+}
+"""Settings of librdkafka with which it looks for a new leader soon.
+
+The last one matters most: a client that is connected to the lost leader alone asks for metadata at
+its next refresh or topic scan only, and the scan comes once a second.
+"""
+RECORD_S: Final = 0.005
+"""Time between two records of a client, until the leader is lost and after it."""
+BEFORE_LOSS_S: Final = 1.0
 
 
 def failover(
@@ -81,6 +106,67 @@ def _accepts(asking: ClusterRequests, survivor: int, lost: int, topic: str, batc
 def _come_back(subject: BenchSubject, asking: ClusterRequests, broker_id: int) -> None:
     subject.brokers[broker_id].start()
     asking.wait_until_members()
+
+
+def client_failover(
+    subject: BenchSubject,
+    asking: ClusterRequests,
+    kills: int,
+    session_timeout_ms: int,
+    settings: Mapping[str, object],
+) -> list[float]:
+    """Seconds from kill -9 of the leader until a client's next record is acknowledged.
+
+    The client is an idempotent producer of librdkafka with acks=all and these settings; each kill
+    has a new one.  The moments of the kills are those of `failover`.
+    """
+    topic = new_topic()
+    asking.create(topic, 1)
+    between_s = session_timeout_ms / 1000 / HEARTBEATS_A_SESSION
+    return [
+        _client_failover(
+            subject, asking, topic, BEFORE_LOSS_S + between_s * (number + 0.5) / kills, settings
+        )
+        for number in range(kills)
+    ]
+
+
+def _client_failover(
+    subject: BenchSubject,
+    asking: ClusterRequests,
+    topic: str,
+    in_s: float,
+    settings: Mapping[str, object],
+) -> float:
+    """Kill the leader after `in_s`, and return the seconds until the client goes on.
+
+    Only a record that was produced after the kill counts.  The killed broker is started again and
+    in sync when this returns.
+    """
+    client = PacedClient(subject.bootstrap, **settings)
+    numbers = itertools.count()
+
+    def produce_until(is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise NotInTime(f"not within {WAIT_S:.0f} s: an acknowledged record of librdkafka")
+            client.send(topic, next(numbers), 1)
+            client.poll(RECORD_S)
+
+    lost = asking.leader(1, topic)
+    start = time.monotonic()
+    produce_until(lambda: client.acknowledged >= 0 and time.monotonic() > start + in_s)
+    start = time.monotonic()
+    subject.brokers[lost].kill()
+    first = next(numbers)
+    client.send(topic, first, 1)
+    produce_until(lambda: client.acknowledged >= first)
+    took = time.monotonic() - start
+    client.finish()
+    _come_back(subject, asking, lost)
+    asking.wait_until_in_sync([topic], 1, COUNT)
+    return took
 
 
 def shutdowns(subject: BenchSubject, asking: ClusterRequests) -> dict[str, list[float]]:

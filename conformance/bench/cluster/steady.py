@@ -138,6 +138,8 @@ class PacedClient:
         """The time of each acknowledged record from `produce` to its acknowledgement, in
         seconds."""
         self.failures: list[KafkaError] = []
+        self.acknowledged = -1
+        """The largest number of an acknowledged record."""
 
     def send(self, topic: str, number: int, partitions: int) -> None:
         """Produce a record to the next partition in turn; wait while the client's queue is full."""
@@ -148,6 +150,7 @@ class PacedClient:
                 """Note the wait of an acknowledged record, or the error."""
                 if error is None:
                     self.waits_s.append(time.monotonic() - start)
+                    self.acknowledged = max(self.acknowledged, number)
                 else:
                     self.failures.append(error)
 

@@ -22,13 +22,14 @@ from kwire.conformance.bench.load import Address
 from kwire.conformance.kraft_cluster import KRaftCluster
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from kwire.testing.cluster import replicated
+from kwire.testing.sharing import SharedBroker, SharedClusterProcess
 
 COUNT: Final = 3
 KWIRE: Final = "kwire"
 HEARTBEATS_A_SESSION: Final = 3
 """Heartbeats during a session's timeout: ZooKeeper's clients choose it, Java's and kazoo."""
 
-AnyBroker: TypeAlias = BrokerProcess | ApacheKafka
+AnyBroker: TypeAlias = BrokerProcess | SharedBroker | ApacheKafka
 Create: TypeAlias = Callable[[int], AnyBroker]
 """Makes the broker with this id, which is not started."""
 
@@ -37,13 +38,23 @@ class BenchSubject:
     """Running brokers, by id; more can be added."""
 
     def __init__(
-        self, name: str, brokers: Mapping[int, AnyBroker], create: Create, *, has_controller: bool
+        self,
+        name: str,
+        brokers: Mapping[int, AnyBroker],
+        create: Create,
+        *,
+        has_controller: bool,
+        can_grow: bool = True,
     ) -> None:
-        """`has_controller`: one of the brokers is the controller, and the others know which."""
+        """`has_controller`: one of the brokers is the controller, and the others know which.
+
+        `can_grow`: another broker can join while the others run.
+        """
         self.name = name
         self.brokers = dict(brokers)
         self.create = create
         self.has_controller = has_controller
+        self.can_grow = can_grow
 
     @property
     def bootstrap(self) -> str:
@@ -53,7 +64,8 @@ class BenchSubject:
         return "127.0.0.1", self.brokers[broker_id].port
 
     def memory_mb(self) -> tuple[float, float]:
-        """PSS and RSS of all brokers in MB (10^6 bytes), without ZooKeeper or controllers."""
+        """PSS and RSS of all brokers in MB (10^6 bytes), without the processes that hold their
+        metadata."""
         sizes = [_memory_kb(broker.pid) for broker in self.brokers.values()]
         pss, rss = (sum(kilobytes) * 1024 / 1e6 for kilobytes in zip(*sizes, strict=True))
         return pss, rss
@@ -77,6 +89,7 @@ class Contest:
 
     `store` says where a cluster's metadata are kept.  `nodes` starts that, and yields what makes
     the brokers of the cluster of that name: from its directory and the settings of all brokers.
+    `failover_limit_s` is what kwire holds itself to for a client with short backoffs.
     """
 
     apache: str
@@ -85,6 +98,10 @@ class Contest:
     settings: Callable[[int], Mapping[str, str]]
     """The settings of brokers for a timeout of their sessions in ms."""
     nodes: Callable[[str, Path, Mapping[str, str]], AbstractContextManager[Create]]
+    kwire_has_controller: bool = False
+    """Whether one of kwire's brokers is the controller, even if none of Apache Kafka's is."""
+    can_grow: bool = True
+    failover_limit_s: float | None = None
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +116,10 @@ class Contest:
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             create = stack.enter_context(self.nodes(name, directory, settings))
-            subject = BenchSubject(name, {}, create, has_controller=self.has_controller)
+            has_controller = self.has_controller or (name == KWIRE and self.kwire_has_controller)
+            subject = BenchSubject(
+                name, {}, create, has_controller=has_controller, can_grow=self.can_grow
+            )
             # A clean stop is not needed here.
             stack.callback(lambda: [broker.kill() for broker in subject.brokers.values()])
             for broker_id in range(1, COUNT + 1):
@@ -115,6 +135,14 @@ COMMON: Final = {
     "group.initial.rebalance.delay.ms": "0",
 }
 """The settings of all brokers of all kinds; all others have their defaults."""
+
+
+def _sessions(session_ms: int) -> Mapping[str, str]:
+    """The settings of sessions with a KRaft controller."""
+    return {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_A_SESSION),
+    }
 
 
 @contextmanager
@@ -147,6 +175,17 @@ def _controller(name: str, directory: Path, settings: Mapping[str, str]) -> Iter
         cluster.kill()
 
 
+@contextmanager
+def _alone(name: str, directory: Path, settings: Mapping[str, str]) -> Iterator[Create]:
+    """Run `kwire serve --brokers 3`, or a controller of Apache Kafka for its brokers."""
+    if name != KWIRE:
+        with _controller(name, directory, settings) as create:
+            yield create
+        return
+    with SharedClusterProcess(directory / "kwire", COUNT, settings) as cluster:
+        yield lambda broker_id: cluster.brokers[broker_id]
+
+
 ON_ZOOKEEPER: Final = Contest(
     f"Apache Kafka {ZOOKEEPER_VERSION}",
     "a ZooKeeper of the cluster's own",
@@ -158,9 +197,16 @@ BESIDE_CONTROLLER: Final = Contest(
     f"Apache Kafka {VERSION}",
     f"a KRaft controller of the cluster's own, of Apache Kafka {VERSION}",
     has_controller=False,
-    settings=lambda session_ms: {
-        "broker.session.timeout.ms": str(session_ms),
-        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_A_SESSION),
-    },
+    settings=_sessions,
     nodes=_controller,
+)
+ALONE: Final = Contest(
+    f"Apache Kafka {VERSION}",
+    "`kwire serve --brokers 3`, whose brokers have no sessions, and on a KRaft controller",
+    has_controller=False,
+    settings=_sessions,
+    nodes=_alone,
+    kwire_has_controller=True,
+    can_grow=False,
+    failover_limit_s=0.3,
 )

@@ -86,7 +86,7 @@ def test_head_of_a_report_says_in_how_many_runs_its_blocks_were_measured(
         opened(path).add(key, 0)
     facts = dict(opened(path).facts(["a", "b", "missing"]))
     assert facts["kwire's sources"] == "abc"
-    assert facts["measured"] == "2026-01-01T00:00 to 2026-01-01T00:01 UTC, in 2 runs"
+    assert facts["measured"] == "2026-01-01 00:00 to 2026-01-01 00:01 UTC, in 2 runs"
 
 
 def a_series(key: str) -> Series:
