@@ -311,5 +311,7 @@ async def _upkeep(broker: Broker) -> None:
         await trio.sleep(UPKEEP_INTERVAL_S)
         broker.membership.open_missing()
         for job in broker.logs.maintain(broker.now_ms(), broker.hosted.high_watermark_of):
+            for _ in job.steps:
+                await trio.lowlevel.checkpoint()
             await trio.to_thread.run_sync(job.run)
             job.finish()

@@ -238,21 +238,28 @@ class LogDir:
         self.files.make_folder(path)
         return path
 
-    def rename_folder(self, path: Path, name: str) -> Path:
-        """Rename a folder of this directory, make the new name durable, and return its path.
+    def rename_folder(self, path: Path, name: str, *, durable: bool = True) -> Path:
+        """Rename a folder of this directory, and return its path.  Raises OSError.
 
-        Raises OSError. If only the fsync fails for want of space or the like, it is logged: the
-        rename is done.
+        The new name is made durable, unless the caller does that by `sync_names` later.
         """
         target = self.path / name
         self.files.rename(path, target)
+        if durable:
+            self.sync_names()
+        return target
+
+    def sync_names(self) -> None:
+        """Make the names of the folders durable.  Raises OSError.
+
+        If that fails for want of space or the like, it is logged: the renames are done.
+        """
         try:
             self.files.fsync_dir(self.path)
         except OSError as error:
             if not passes(error):
                 raise
-            _logger.warning("the new name %s is not durable yet: %s", target, error)
-        return target
+            _logger.warning("new names in %s are not durable yet: %s", self.path, error)
 
     def disk_usage(self) -> tuple[int, int]:
         """(total, usable) bytes of the volume (KIP-827)."""

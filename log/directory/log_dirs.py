@@ -124,15 +124,18 @@ class LogDirs:
         self.logs[key] = log
         self._logs_in.setdefault(directory, {})[key] = log
 
-    def retire(self, key: TopicPartition, unique: str | None = None) -> DeletedFolder | None:
+    def retire(
+        self, key: TopicPartition, unique: str | None = None, *, durable: bool = True
+    ) -> DeletedFolder | None:
         """Stop serving a log and rename its folder for deletion; `unique` is part of the new name.
 
+        Unless `durable`, the caller makes the new name durable later, by `LogDir.sync_names`.
         Returns the folder, for `maintenance.deleted`; None if its directory has failed.
         """
         log, directory = self.take_out(key)
         name = log_dir.delete_folder(*key, unique)
         try:
-            path = directory.rename_folder(log.dir, name)
+            path = directory.rename_folder(log.dir, name, durable=durable)
         except OSError as error:
             self.dir_failed(directory, error)
             return None

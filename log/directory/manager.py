@@ -394,11 +394,20 @@ class LogManager:
         return {path: directory_id for path, directory_id in known if directory_id is not None}
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete a partition's log: its folder is renamed now and removed later."""
+        """Delete a partition's log: its folder is renamed now and removed later.
+
+        The next round of `maintain` makes the new name durable, for all partitions of a topic at
+        once.  If the power fails before, a folder is there again that the metadata do not have.  It
+        is not served, and it is set aside when a topic gets that name: its topic id is another.
+        """
         self.moves.cancel((topic, partition))
-        folder = self.dirs.retire((topic, partition))
+        directory = self.logs[topic, partition].dir.parent
+        folder = self.dirs.retire((topic, partition), durable=False)
         if folder is not None:
             self.maintenance.deleted.append(folder)
+            self.maintenance.renamed |= {
+                each for each in self.online_dirs if each.path == directory
+            }
 
     def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
         """Truncate followers' logs to these log end offsets.

@@ -8,7 +8,7 @@ a later time (files to remove, a flush by time).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,6 +54,9 @@ _CHECKPOINTS = {
     "replica_high_watermark_checkpoint_interval_ms": HIGH_WATERMARKS,
 }
 """The checkpoints by the name of their interval; the cleaner's is written after each cleaning."""
+LINES_AT_ONCE = 500
+"""Lines of a checkpoint that are collected before other tasks run, half a millisecond of work."""
+
 _OF_ALL_LOGS = frozenset(_CHECKPOINTS.values())
 
 
@@ -70,6 +73,8 @@ class Maintenance:
         self._flushing: set[int] = set()
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
+        self.renamed: set[LogDir] = set()
+        """Directories with folders of deleted partitions whose new names are not durable yet."""
         self._awaited: dict[Log, None] = {}
         """Logs with work at a later time: each round visits them."""
         self._stale = set(_OF_ALL_LOGS)
@@ -94,7 +99,7 @@ class Maintenance:
             for log in self._dirs.logs.values():
                 log.producers.remove_expired(now_ms)
         logs = self._to_look_at()
-        jobs = self._removals(logs, now_ms)
+        jobs = self._new_names() + self._removals(logs, now_ms)
         for log in logs:
             if _must_flush(log, now_ms) and (job := self.flush_job(log, now_ms)) is not None:
                 jobs.append(job)
@@ -137,6 +142,19 @@ class Maintenance:
 
     # Removing
 
+    def _new_names(self) -> list[Job]:
+        """Return jobs that make the new names of deleted partitions' folders durable."""
+        renamed, self.renamed = self.renamed, set()
+        return [
+            Job(f"fsync {each.path}", each.sync_names, partial(self._named, each))
+            for each in self._dirs.online_dirs
+            if each in renamed
+        ]
+
+    def _named(self, directory: LogDir, error: OSError | None) -> None:
+        if error is not None:
+            self._dirs.dir_failed(directory, error)
+
     def _removals(self, logs: Iterable[Log], now_ms: int) -> list[Job]:
         """Return jobs that remove the files and folders whose delay has passed."""
         files = self._dirs.files
@@ -155,14 +173,16 @@ class Maintenance:
     # Checkpoints
 
     def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
-        """Return jobs that write the recovery points of these directories, even if a write is
-        running.
+        """Return jobs that write the present recovery points of these directories, even if a write
+        is running.
         """
-        return [
-            self._checkpoint(directory, RECOVERY_POINTS)
-            for directory in self._dirs.online_dirs
-            if directory.path in paths
-        ]
+        jobs = []
+        for directory in self._dirs.online_dirs:
+            if directory.path in paths:
+                jobs.append(job := self._checkpoint(directory, RECOVERY_POINTS))
+                for _ in job.steps:
+                    pass
+        return jobs
 
     def folder_job(self, what: str, path: Path, work: Callable[[], None]) -> Job:
         """Return a job on a partition's folder at `path`; if it fails, the log directory goes
@@ -205,16 +225,42 @@ class Maintenance:
         """Return a job that writes one checkpoint of the directory."""
         path = directory.path / name
         self._writing.add(path)
-        work = directory.checkpoint_writer(name, self.lines(directory, name))
-        return Job(f"write {path}", work, partial(self._written, directory, path))
+        # The writer has its number before the lines: a log that leaves while they are collected
+        # departs later than they count as made.
+        lines: dict[TopicPartition, int] = {}
+        work = directory.checkpoint_writer(name, lines)
+        steps = self._collect(directory, name, lines)
+        return Job(f"write {path}", work, partial(self._written, directory, path), steps)
 
     def lines(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
         """Return the content of a checkpoint for the logs in `directory`."""
-        offsets = {
-            (log.topic, log.partition): self._line(log, name)
-            for log in self._dirs.logs_in(directory)
-        }
-        return {key: offset for key, offset in offsets.items() if offset is not None}
+        lines: dict[TopicPartition, int] = {}
+        for _ in self._collect(directory, name, lines):
+            pass
+        return lines
+
+    def _collect(
+        self, directory: LogDir, name: str, lines: dict[TopicPartition, int]
+    ) -> Iterator[None]:
+        """Add the content of a checkpoint to `lines`, in steps."""
+        for count, log in enumerate(self._dirs.logs_in(directory), start=1):
+            offset = self._line(log, name)
+            if offset is not None:
+                lines[log.topic, log.partition] = offset
+            if count % LINES_AT_ONCE == 0:
+                yield
+
+    def outdated_checkpoints(self, keys: Iterable[TopicPartition]) -> list[Job]:
+        """Return jobs that write the checkpoints with lines of earlier logs of these partitions.
+
+        With them done, `make_place` has nothing to write.
+        """
+        keys = list(keys)
+        return [
+            self._checkpoint(directory, name)
+            for directory in self._dirs.online_dirs
+            for name in dict.fromkeys(name for key in keys for name in directory.outdated(key))
+        ]
 
     def _line(self, log: Log, name: str) -> int | None:
         """Return the offset of a log for the checkpoint `name`; None for no line."""

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -246,13 +246,18 @@ async def test_concurrent_commits_share_one_write(
 
 
 async def test_steps_that_prepare_an_image_come_before_its_watchers(path: Path) -> None:
-    """The steps are those of one image after the other."""
+    """The steps are those of one image after the other; a thread runs what they yield."""
     store, seen = LocalStore(path), list[str]()
 
-    def prepare(image: ClusterImage, delta: ClusterDelta) -> Iterator[None]:
-        for number in range(2):
-            seen.append(f"{number} of {', '.join(delta.topics)}")
-            yield
+    def prepare(image: ClusterImage, delta: ClusterDelta) -> Iterator[Callable[[], None] | None]:
+        seen.append(f"0 of {', '.join(delta.topics)}")
+        yield None
+
+        def block() -> None:
+            assert threading.current_thread() is not threading.main_thread()
+            seen.append(f"1 of {', '.join(delta.topics)}")
+
+        yield block
 
     store.prepare = prepare
     store.watch(lambda image, delta: seen.append(f"all of {', '.join(delta.topics)}"))

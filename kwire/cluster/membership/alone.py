@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kwire.cluster.replication.manager import ReplicaManager
     from kwire.cluster.stores.kraft.forwarding import Forwarding, RequestSender
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from kwire.log import LogConfig
     from kwire.storage.partitions.hosted import PartitionKey
     from kwire.storage.partitions.partition import Partition
 
@@ -95,35 +96,52 @@ class LoneMembership:
         for topic in delta.topics.values():
             self._host_topic(topic, delta.partitions[topic.name])
 
-    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> Iterator[None]:
+    def prepare(
+        self, image: ClusterImage, delta: ClusterDelta
+    ) -> Iterator[Callable[[], None] | None]:
         """Create the logs of the partitions that `delta` adds, before `apply`; yields after each.
 
         The files of a log take a millisecond or more, so that the loop would stand still for long
-        if a topic has hundreds of partitions.
+        if a topic has hundreds of partitions.  A thread first writes the checkpoints that may have
+        lines of deleted partitions with these names: each has a line for each log.
         """
-        node_id, hosted = self._node.node_id, self._hosted
+        hosted = self._hosted
+        new = self._new_partitions(delta)
+        keys = [(topic.name, index) for topic, index in new]
+        for job in hosted.logs.maintenance.outdated_checkpoints(keys):
+            for _ in job.steps:
+                yield None
+            yield job.run
+            job.finish()
+        configs: dict[str, LogConfig] = {}
+        for topic, index in new:
+            name, state = topic.name, topic.partitions[index]
+            if name not in configs:
+                configs[name] = self._node.log_config(name, image)
+            try:
+                partition_log = hosted.logs.create(name, topic.id, index, configs[name])
+                if state.leader == self._node.node_id:
+                    partition_log.assign_epoch(state.leader_epoch, 0)
+            except LogError as error:
+                log.debug("Partition %s-%d is opened later: %s", name, index, error)
+            yield None
+
+    def _new_partitions(self, delta: ClusterDelta) -> list[tuple[TopicImage, int]]:
+        """Return the partitions that `delta` adds to this broker."""
+        new: list[tuple[TopicImage, int]] = []
         for name, topic in delta.topics.items():
             if name in delta.deleted:
                 continue  # its earlier logs have the same keys: `apply` drops them first
-            config = None
             before = self.image.topics.get(name)
             count = 0 if before is None or before.id != topic.id else len(before.partitions)
             for index in delta.partitions[name]:
-                if index < count:
-                    continue  # it only changed: its directory may be offline
-                state, key = topic.partitions[index], (name, index)
-                is_known = key in hosted.logs.logs or key in hosted.absent
-                if is_known or node_id not in state.replicas:
-                    continue
-                if config is None:
-                    config = self._node.log_config(name, image)
-                try:
-                    partition_log = hosted.logs.create(name, topic.id, index, config)
-                    if state.leader == node_id:
-                        partition_log.assign_epoch(state.leader_epoch, 0)
-                except LogError as error:
-                    log.debug("Partition %s-%d is opened later: %s", name, index, error)
-                yield
+                # One below `count` only changed: its directory may be offline.
+                key = name, index
+                is_known = key in self._hosted.logs.logs or key in self._hosted.absent
+                is_here = self._node.node_id in topic.partitions[index].replicas
+                if index >= count and is_here and not is_known:
+                    new.append((topic, index))
+        return new
 
     # -- partitions
 

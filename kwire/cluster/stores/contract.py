@@ -22,8 +22,10 @@ from kwire.cluster.metadata.quorum import MetadataQuorum
 Watcher = Callable[[ClusterImage, ClusterDelta], None]
 """Called on the trio loop with each new image and its delta, in the order of versions."""
 
-Preparation = Callable[[ClusterImage, ClusterDelta], Iterator[None]]
-"""Does what an image needs before its watchers are called, in steps of some milliseconds."""
+Preparation = Callable[[ClusterImage, ClusterDelta], Iterator[Callable[[], None] | None]]
+"""Does what an image needs before its watchers are called, in steps of some milliseconds.
+
+A function that it yields may block: a thread runs it before the next step."""
 
 
 class StoreError(Exception):

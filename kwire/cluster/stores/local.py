@@ -217,8 +217,11 @@ class LocalStore:
         for commit in group:
             delta = delta_of(self._image, commit.image, commit.changes)
             if self.prepare is not None:
-                for _ in self.prepare(commit.image, delta):
-                    await trio.lowlevel.checkpoint()
+                for blocking in self.prepare(commit.image, delta):
+                    if blocking is None:
+                        await trio.lowlevel.checkpoint()
+                    else:
+                        await trio.to_thread.run_sync(blocking)
             self._publish(commit, delta)
 
     def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:

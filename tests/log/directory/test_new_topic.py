@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.log import LogManager, delete_records, run_all
+from kwire.log.directory.log_dir import LogDir
+from kwire.log.upkeep import maintenance
 from tests.log.directory.conftest import (
     NOW_MS,
     TOPIC_ID,
@@ -83,6 +85,54 @@ def test_checkpoint_prepared_before_the_deletion_is_not_used(
     kill(manager)
     log = manager_of().logs["t", 0]
     assert (log.log_start_offset, log.recovery_point) == (0, 0)
+
+
+def test_checkpoints_without_a_departed_log_are_written_ahead_of_its_creation(
+    deleted: LogManager, manager_of: MakeManager, append: Append, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop has threads write them; then a creation writes none."""
+    jobs = deleted.maintenance.outdated_checkpoints([("t", 0), ("t", 1), ("u", 0)])
+    assert len(jobs) == 4
+    run_all(jobs)
+    assert not deleted.maintenance.outdated_checkpoints([("t", 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDir, "write_checkpoint", None)
+        append(deleted.create("t", OTHER_ID, 0), 9)
+    kill(deleted)
+    log = manager_of().logs["t", 0]
+    assert (log.log_start_offset, log.recovery_point) == (0, 0)
+
+
+def test_new_names_of_deleted_partitions_are_made_durable_together(
+    manager_of: MakeManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = manager_of()
+    for index in range(3):
+        manager.create("t", TOPIC_ID, index)
+    synced: list[Path | str] = []
+    monkeypatch.setattr(manager.files, "fsync_dir", synced.append)
+    for index in range(3):
+        manager.delete("t", index)
+    assert not synced
+    run_all(manager.maintain(NOW_MS + 1000))
+    assert synced.count(manager.online_dirs[0].path) == 1 + 4  # and once for each checkpoint
+
+
+def test_log_that_departs_while_a_checkpoint_is_collected_stays_outdated(
+    manager_of: MakeManager, append: Append, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line may have been collected before the log was deleted."""
+    monkeypatch.setattr(maintenance, "LINES_AT_ONCE", 1)
+    manager = manager_of()
+    append(manager.create("t", TOPIC_ID, 0), 10)
+    manager.create("u", TOPIC_ID, 0)
+    clock.now_ms += 60_000
+    jobs = manager.maintain(clock.now_ms)
+    for job in jobs:
+        next(job.steps, None)
+    manager.delete("t", 0)
+    run_all(jobs)
+    assert manager.online_dirs[0].outdated(("t", 0))
 
 
 def test_creation_of_a_new_topic_writes_no_checkpoint(deleted: LogManager, tmp_path: Path) -> None:
