@@ -28,6 +28,7 @@ SESSIONS = {
         "tests/pipeline/querying/test_query_command.py",
         "tests/pipeline/querying/test_registered.py",
         "tests/pipeline/replaying/test_replay.py",
+        "tests/pipeline/test_arrow.py",
         "tests/spark/connector/",
         "tests/spark/test_workers_python.py",
     ),

@@ -1,8 +1,10 @@
 """Keeps a Java class data archive of Spark's classes, with which a session starts sooner.
 
 Java maps the classes of the archive into memory, instead of reading and checking thousands of them
-from the jars.  The Java process of the first session writes the archive when it ends, beside the
-end of `kwire` itself.  Java ignores an archive that does not fit its own version or the jars.
+from the jars.  The Java process of the first session that finds all jars resolved writes the
+archive when it ends, beside the end of `kwire` itself.  Java ignores an archive that does not fit
+its own version or the jars.
+
 The archives are in the user's cache directory.  Without one that can be written, there are none.
 """
 
@@ -32,11 +34,14 @@ QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Options against warnings: Java prints them on stdout, where a job's result is read."""
 
 
-def java_options(java: Java, spark_home: Path) -> tuple[str, ...]:
-    """Options that use the archive for this Java and Spark, or write it if there is none."""
+def java_options(java: Java, spark_home: Path, class_path: str = "") -> tuple[str, ...]:
+    """Options that use the archive for this Java and Spark, or write it if there is none.
+
+    `class_path` has the jars that are on the class path beside Spark's own.
+    """
     if java.release < OLDEST_JAVA:
         return ()
-    archive = _archive_of(java, spark_home)
+    archive = _archive_of(java, spark_home, class_path)
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         _adopt_written(archive)
@@ -49,9 +54,9 @@ def java_options(java: Java, spark_home: Path) -> tuple[str, ...]:
     return (f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}", *QUIETLY)
 
 
-def _archive_of(java: Java, spark_home: Path) -> Path:
+def _archive_of(java: Java, spark_home: Path, class_path: str) -> Path:
     """The path of the archive, which may not exist."""
-    places = [os.environ.get(name, "") for name in PLACES]
+    places = [class_path, *(os.environ.get(name, "") for name in PLACES)]
     kind = zlib.crc32("\n".join([str(java.path), java.version, str(spark_home), *places]).encode())
     return cache_dir() / f"spark-classes-{kind:08x}.jsa"
 

@@ -2,7 +2,7 @@
 
 spark.jars.packages runs Ivy, which takes a second or more of every start, even if it downloads
 nothing.  So the resolved files are noted in the user's cache directory, by their Maven coordinates.
-While those files exist with their sizes, they are passed to Spark as spark.jars.
+While those files exist with their sizes, a start gives them to Spark.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlparse
@@ -29,6 +30,21 @@ def known(packages: Iterable[str]) -> list[str] | None:
     except (OSError, ValueError):  # never resolved, or removed since
         return None
     return list(noted) if whole and noted else None
+
+
+def beside(known: Iterable[str], own: Path) -> list[str]:
+    """The known files of artifacts that the folder `own` of Spark's own jars has in no version.
+
+    Ivy names a file by organization, artifact and version, as in
+    org.apache.kafka_kafka-clients-3.9.2.jar.
+    """
+    artifacts = {_artifact(path.name) for path in own.glob("*.jar")}
+    return [path for path in known if _artifact(Path(path).name.partition("_")[2]) not in artifacts]
+
+
+def _artifact(name: str) -> str:
+    """The name of a jar without its version: spark-avro_2.13 of spark-avro_2.13-4.2.0.jar."""
+    return re.sub(r"-\d[\w.]*(-\w+)?\.jar$", "", name)
 
 
 @contextlib.contextmanager

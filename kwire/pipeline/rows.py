@@ -98,10 +98,10 @@ def _headers(rows: pyarrow.RecordBatch) -> Iterable[Headers | None]:
     if "headers" not in rows.schema.names:
         return repeat(None)
     column = rows.column("headers")
-    if column.null_count == len(column):
+    if not len(column.flatten()):
         return repeat(None)
     return [
-        headers and [(header["key"], header["value"]) for header in headers]
+        [(header["key"], header["value"]) for header in headers] if headers else None
         for headers in column.to_pylist()
     ]
 

@@ -7,8 +7,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,11 @@ JARS = "spark.jars"
 PACKAGES = f"{JARS}.packages"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Java options that come before the user's own, spark.driver.extraJavaOptions."""
+CLASS_PATH = "spark.driver.extraClassPath"
 DRIVER_MEMORY = "spark.driver.memory"
-SMALL_HEAP = "-XX:+UseSerialGC"
-"""The collector that takes the least time of the processor for Spark's default heap of 1 GB."""
+SMALL_HEAP = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
+"""The collector that takes the least time of the processor for Spark's default heap of 1 GB, and
+room for Spark's classes, without which it collects the whole heap as classes come."""
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the short Java process that writes the command of Spark's own."""
 LOCAL = "local[*]"
@@ -94,7 +96,7 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     with _log(options.log) as log:
-        spark = _started(name, _starting_sooner(options, found), log)
+        spark = _started(name, options, found, log)
         try:
             yield spark
         except Exception as error:
@@ -108,33 +110,38 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
                 spark.stop()
 
 
-def _starting_sooner(options: SparkOptions, found: java.Java) -> SparkOptions:
-    """The options with those of Java with which a local session starts sooner.
+def _starting_sooner(settings: Mapping[str, str], found: java.Java) -> Mapping[str, str]:
+    """The settings of a local session with options of Java with which it starts sooner.
 
     They are Spark's defaults, so those in spark.driver.extraJavaOptions come after them.
     """
-    if not options.where.startswith("local") or JAVA_OPTIONS in options.settings:
-        return options
-    chosen = (*found.options, *class_data.java_options(found, _spark_home()))
-    if DRIVER_MEMORY not in options.settings:
-        chosen += (SMALL_HEAP,)
+    if JAVA_OPTIONS in settings:
+        return settings
+    chosen = found.options
+    if PACKAGES not in settings or not _notes_jars(settings):
+        class_path = settings.get(CLASS_PATH, "")
+        chosen += class_data.java_options(found, _spark_home(), class_path)
+    if DRIVER_MEMORY not in settings:
+        chosen += SMALL_HEAP
     quoted = " ".join(f'"{each}"' for each in chosen)
-    return replace(options, settings={**options.settings, JAVA_OPTIONS: quoted})
+    return {**settings, JAVA_OPTIONS: quoted}
 
 
-def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
+def _started(name: str, options: SparkOptions, found: java.Java, log: Path) -> SparkSession:
     """Start the session; only one process at a time may run Spark's resolver."""
-    configured = settings_of(options)
-    settings = _found_again(configured, options.where)
+    where, configured = options.where, settings_of(options)
+    if not where.startswith("local"):
+        return _start(name, where, configured, log)
+    settings = _found_again(configured, where)
     if PACKAGES not in settings:
-        return _start(name, options.where, settings, log)
-    with jars.resolving() if options.where.startswith("local") else nullcontext():
+        return _start(name, where, _starting_sooner(settings, found), log)
+    with jars.resolving():
         # The process that held the lock before may have resolved the jars.
-        settings = _found_again(configured, options.where)
-        spark = _start(name, options.where, settings, log)
+        settings = _starting_sooner(_found_again(configured, where), found)
+        spark = _start(name, where, settings, log)
         if PACKAGES in settings:
-            found = spark.sparkContext.getConf().get(JARS) or ""
-            jars.note(settings[PACKAGES].split(","), found)
+            resolved = spark.sparkContext.getConf().get(JARS) or ""
+            jars.note(settings[PACKAGES].split(","), resolved)
     return spark
 
 
@@ -174,16 +181,46 @@ def settings_of(options: SparkOptions) -> dict[str, str]:
 
 
 def _found_again(settings: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """The settings with the noted jars instead of the packages, if the jars exist.
+    """The settings of a local session with the noted jars instead of the packages, if they exist.
 
-    With other settings about jars (repositories, exclusions, further jars), Spark's resolver runs.
+    Java reads the jars on its class path sooner than those that it gets from Spark: they are in the
+    class data archive, and Spark copies none of them.
     """
-    jar_settings = {name for name in settings if name == JARS or name.startswith(f"{JARS}.")}
-    known = jars.known(settings[PACKAGES].split(",")) if jar_settings == {PACKAGES} else None
-    if known is None or not where.startswith("local"):
+    known = jars.known(settings[PACKAGES].split(",")) if _notes_jars(settings) else None
+    if known is None:
         return settings
     rest = {name: value for name, value in settings.items() if name != PACKAGES}
+    if _has_own_class_path(settings, where):
+        return rest | {CLASS_PATH: os.pathsep.join(jars.beside(known, _spark_home() / "jars"))}
     return rest | {JARS: ",".join(known)}
+
+
+def _notes_jars(settings: Mapping[str, str]) -> bool:
+    """Whether the resolved jars are noted for later starts.
+
+    With other settings about jars (repositories, exclusions, further jars), Spark's resolver runs
+    in each start.
+    """
+    return {name for name in settings if name == JARS or name.startswith(f"{JARS}.")} == {PACKAGES}
+
+
+def _has_own_class_path(settings: Mapping[str, str], where: str) -> bool:
+    """Whether kwire may set the class path: one Java process does all the work, it does not run
+    yet, and the user has no class path of their own."""
+    from pyspark import SparkContext
+
+    runs = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    is_one = where == "local" or where.startswith("local[")
+    return is_one and not runs and CLASS_PATH not in settings and not _names_class_path()
+
+
+def _names_class_path() -> bool:
+    """Whether Spark's file of defaults names a class path, which a setting would replace."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
+    try:
+        return CLASS_PATH in (folder / "spark-defaults.conf").read_text()
+    except OSError:
+        return False
 
 
 def package(artifact: str) -> str:

@@ -81,6 +81,7 @@ def test_each_java_and_each_class_path_has_its_own_archive(
     monkeypatch: pytest.MonkeyPatch, other: Java, home: Path, place: str
 ) -> None:
     mine = written_by(java_options(JAVA, SPARK_HOME))
+    assert written_by(java_options(JAVA, SPARK_HOME, "/opt/kafka.jar")) != mine
     monkeypatch.setenv("HADOOP_CONF_DIR", place)
     assert written_by(java_options(other, home)) != mine
 

@@ -88,6 +88,13 @@ def test_nulls_headers_and_timestamps_are_as_they_were(target: Target) -> None:
     assert target.records() == rows
 
 
+def test_empty_headers_are_written_as_none(target: Target) -> None:
+    rows = [Record(b"k", b"none", headers=[]), Record(b"k", b"none again", headers=[])]
+    target.write(rows)
+    target.write([*rows, Record(b"h", b"h", headers=[("a", b"1")]), rows[0]])
+    assert [record.headers for record in target.records()] == [None, None, [("a", b"1")], None]
+
+
 def test_failed_writer_continues_after_its_last_transaction(target: Target) -> None:
     rows = numbered(45)
 

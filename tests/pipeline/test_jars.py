@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from kwire.pipeline import jars
-from kwire.pipeline.session import JARS, PACKAGES, _found_again
+from kwire.pipeline.java import Java
+from kwire.pipeline.session import (
+    CLASS_PATH,
+    JARS,
+    JAVA_OPTIONS,
+    PACKAGES,
+    _found_again,
+    _starting_sooner,
+)
 
 COORDINATES = ["org.apache.spark:a_2.13:4.2.0", "org.example:b:1"]
 
@@ -42,14 +52,89 @@ def test_empty_resolution_is_not_noted(resolved: list[Path]) -> None:
     assert jars.known(COORDINATES[:1]) is None
 
 
-def test_session_uses_noted_jars_without_other_jar_settings(resolved: list[Path]) -> None:
+@pytest.fixture
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark without jars, for a process that has not started Java."""
+    home = tmp_path / "spark"
+    (home / "conf").mkdir(parents=True)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    return home
+
+
+def test_local_session_has_noted_jars_on_its_class_path(
+    resolved: list[Path], spark_home: Path
+) -> None:
     wanted = {PACKAGES: ",".join(COORDINATES), "spark.x": "1"}
-    found = {JARS: ",".join(map(str, resolved)), "spark.x": "1"}
+    found = {CLASS_PATH: os.pathsep.join(map(str, resolved)), "spark.x": "1"}
+    assert _found_again(wanted, "local") == found
     assert _found_again(wanted, "local[2]") == found
-    assert _found_again(wanted, "spark://there:7077") == wanted
+
+
+def test_session_resolves_again_with_other_jar_settings(
+    resolved: list[Path], spark_home: Path
+) -> None:
     for setting in ("spark.jars.ivy", "spark.jars.excludes", JARS):
-        more = wanted | {setting: "y"}
-        assert _found_again(more, "local[2]") == more
+        wanted = {PACKAGES: ",".join(COORDINATES), setting: "y"}
+        assert _found_again(wanted, "local[2]") == wanted
+
+
+def test_spark_passes_noted_jars_on_if_executors_are_other_processes(
+    resolved: list[Path], spark_home: Path
+) -> None:
+    wanted = {PACKAGES: ",".join(COORDINATES)}
+    assert _found_again(wanted, "local-cluster[2,1,1024]") == {JARS: ",".join(map(str, resolved))}
+
+
+def test_spark_passes_noted_jars_on_if_the_user_has_a_class_path(
+    resolved: list[Path], spark_home: Path
+) -> None:
+    wanted, noted = {PACKAGES: ",".join(COORDINATES)}, {JARS: ",".join(map(str, resolved))}
+    own = {CLASS_PATH: "/opt/mine.jar"}
+    assert _found_again(wanted | own, "local[2]") == noted | own
+    (spark_home / "conf" / "spark-defaults.conf").write_text(f"{CLASS_PATH} /opt/mine.jar\n")
+    assert _found_again(wanted, "local[2]") == noted
+
+
+def test_spark_passes_noted_jars_on_if_java_runs_already(
+    resolved: list[Path], spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    noted = {JARS: ",".join(map(str, resolved))}
+    assert _found_again({PACKAGES: ",".join(COORDINATES)}, "local[2]") == noted
+
+
+@pytest.mark.parametrize(
+    ("settings", "writes"),
+    [
+        ({PACKAGES: "a:b:1"}, False),  # the next session has another class path
+        ({PACKAGES: "a:b:1", "spark.jars.ivy": "/ivy"}, True),
+        ({CLASS_PATH: "a.jar"}, True),
+        ({JARS: "a.jar"}, True),
+    ],
+)
+def test_session_writes_an_archive_of_classes_if_later_ones_have_its_class_path(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], writes: bool
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(spark_home / "cache"))
+    options = _starting_sooner(settings, Java(Path("/usr/bin/java"), 17, "17"))[JAVA_OPTIONS]
+    assert ("ArchiveClassesAtExit" in options) is writes
+
+
+def test_jars_that_spark_has_itself_are_left_out_in_any_version(tmp_path: Path) -> None:
+    for name in ("scala-library-2.13.16.jar", "guava-33.4.0-jre.jar", "kafka-api-1.jar"):
+        (tmp_path / name).touch()
+    ours = [
+        "/ivy/org.apache.spark_spark-sql-kafka-0-10_2.13-4.2.0.jar",
+        "/ivy/org.apache.kafka_kafka-clients-3.9.2.jar",
+    ]
+    theirs = [
+        "/ivy/org.scala-lang_scala-library-2.13.17.jar",
+        "/ivy/com.google.guava_guava-32.0.0-jre.jar",
+    ]
+    assert jars.beside([*ours, *theirs], tmp_path) == ours
 
 
 def test_one_process_at_a_time_resolves_jars(

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kwire.pipeline.arrow import limit_batches
+from kwire.pipeline.arrow import limit_batches, with_headers
 from kwire.pipeline.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import WRITTEN_DDL, ExactlyOnceWriter
@@ -190,7 +190,8 @@ class Mirroring:
         self._is_writing = True
         limit_batches(records.sparkSession)
         task = self._writer.task(self._topics.plan(batch, dict(self._written)))
-        for written in records.select(*COLUMNS).mapInArrow(task, WRITTEN_DDL).collect():
+        rows = with_headers(records.select(*COLUMNS))
+        for written in rows.mapInArrow(task, WRITTEN_DDL).collect():
             self.done.records += written.records
             self.done.skipped += written.skipped
             self.done.size_bytes += written.size_bytes

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.archiving.reading import partitions
+from kwire.pipeline.arrow import limited_batches, with_headers
 from kwire.pipeline.cluster import ClusterAdmin
 from kwire.pipeline.errors import PipelineError, failure
 from kwire.pipeline.exactly_once import WRITTEN_DDL, ExactlyOnceWriter, WritePlan
@@ -159,7 +160,8 @@ class _ReplayRun:
             writer = paced(writer, todo, self.options.speed)
             ordered = by_due(rows, self.spark.sparkContext.defaultParallelism)
         try:
-            ordered.mapInArrow(writer.task(plan), WRITTEN_DDL).collect()
+            with limited_batches(self.spark):
+                with_headers(ordered).mapInArrow(writer.task(plan), WRITTEN_DDL).collect()
         except Exception as error:
             if not stop.is_set():
                 raise failure(error) from error

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kwire.cli.app import app
 from kwire.cli.pipeline import query
-from kwire.cli.pipeline.job import SparkJob
+from kwire.cli.pipeline.job import NO_EXTENSIONS, SparkJob, settings_of_spark
 from kwire.cli.pipeline.rows import Rows, apart, cell
 from kwire.pipeline import Form, Kafka, SparkOptions, View
 from tests.pipeline.querying.queries import as_json, consumed, produce, table
@@ -51,6 +51,13 @@ def test_query_ends_unless_it_is_continuous() -> None:
     for words, once in ((), True), (("--once",), True), (("--continuous",), False):
         job = SparkJob("query", Kafka("b:9092"), SparkOptions(), as_json=False, quiet=True)
         assert query._query(job, options(*words), rows=Rows(as_lines=True)).once is once
+
+
+def test_spark_looks_for_extensions_only_if_the_user_adds_jars_or_asks_for_it() -> None:
+    assert settings_of_spark({"spark.x": "1"}) == NO_EXTENSIONS | {"spark.x": "1"}
+    asked = dict.fromkeys(NO_EXTENSIONS, "true")
+    for given in (asked, {"spark.jars": "a.jar"}, {"spark.jars.packages": "a:b:1"}):
+        assert settings_of_spark(given) == given
 
 
 def test_start_of_a_stream_is_parsed() -> None:
