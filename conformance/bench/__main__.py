@@ -23,7 +23,7 @@ from kwire.conformance.bench.against import compare_rows
 from kwire.conformance.bench.blocks import file as kept
 from kwire.conformance.bench.blocks import sections
 from kwire.conformance.bench.blocks.file import BlockFile
-from kwire.conformance.bench.blocks.sections import SECTIONS, BenchPlan, Contest
+from kwire.conformance.bench.blocks.sections import SECTIONS, BenchPlan, MeasuredBrokers
 from kwire.conformance.bench.brokers import Apache, BenchBroker, BrokerFailed, External, Kwire
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import touch_memory
@@ -139,7 +139,7 @@ def main(
             return
         ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
         brokers: list[BenchBroker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
-        contest = Contest(brokers, root)
+        contest = MeasuredBrokers(brokers, root)
         keys = sections.keys_of(plan, contest)
         options = {
             "seconds": seconds,

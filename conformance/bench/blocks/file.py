@@ -28,7 +28,7 @@ Facts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class BlockLine:
+class KeptBlock:
     """A line of the file: the outcome of one block.
 
     key       the name of the block within its benchmark
@@ -60,7 +60,7 @@ class BlockFile:
         self.path = path
         self.commit, self.machine, self.options = commit, facts, options
         self._run = _now()
-        self._lines: dict[str, BlockLine] = {}
+        self._lines: dict[str, KeptBlock] = {}
         self.others = 0
         """How many blocks of other commits, machines or options the file has."""
         for line in self._read():
@@ -69,12 +69,12 @@ class BlockFile:
             else:
                 self.others += 1
 
-    def _read(self) -> Iterable[BlockLine]:
+    def _read(self) -> Iterable[KeptBlock]:
         """Yield all lines; the last one may be incomplete if a run was killed."""
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         for number, text in enumerate(lines, 1):
             try:
-                yield BlockLine(**json.loads(text))
+                yield KeptBlock(**json.loads(text))
             except (ValueError, TypeError) as error:
                 if number == len(lines) and not text.endswith("\n"):
                     return
@@ -92,7 +92,7 @@ class BlockFile:
 
     def add(self, key: str, outcome: object) -> None:
         """Append the outcome of a block, and write it to disk."""
-        line = BlockLine(
+        line = KeptBlock(
             key=key,
             outcome=outcome,
             commit=self.commit,

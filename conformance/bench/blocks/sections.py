@@ -40,7 +40,7 @@ class BenchPlan:
 
 
 @dataclass
-class Contest:
+class MeasuredBrokers:
     """The measured brokers, and the folder of all data."""
 
     brokers: Sequence[BenchBroker]
@@ -75,7 +75,9 @@ class MeasuredSection(ABC):
         """How it was measured."""
 
     @abstractmethod
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         """Measure one block."""
 
 
@@ -89,7 +91,9 @@ class Start(MeasuredSection):
             " load: the largest memory at the end of a row below."
         )
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         return bench.startups(contest.root / "start", contest.started)
 
 
@@ -104,7 +108,9 @@ class RawSockets(MeasuredSection):
             f" {plan.warm_max_s:.0f} s), then {plan.rounds} rounds of {plan.seconds:g} s."
         )
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         floors = [Floor(contest.root / "floor")] if plan.floor else []
         rows = [row for row in ROWS if row.key == key]
         return bench.warm(rows, [*contest.brokers, *floors])
@@ -121,7 +127,9 @@ class ManyTransactions(MeasuredSection):
             " write to the same partitions. What one is told to try again it tries 5 ms later."
         )
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         rows = [row for row in TRANSACTION_ROWS if row.key == key]
         return bench.warm(rows, contest.brokers)
 
@@ -135,7 +143,9 @@ class StockClients(MeasuredSection):
     def note(self, plan: BenchPlan) -> str:
         return "Default settings, a topic of one partition; the first round is not counted."
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         clients = [client for client in STOCK if client.key == key]
         return bench.stock(clients, contest.brokers)
 
@@ -156,7 +166,9 @@ class FirstSeconds(MeasuredSection):
             " broker was up; percentiles are of the requests that were answered in them."
         )
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         rows = [row for row in ROWS if key == f"first {row.key}"]
         return bench.first_seconds(rows, contest.root / "first", contest.started)
 
@@ -171,7 +183,9 @@ class LargeSizes(MeasuredSection):
             " tiny record after another meanwhile, whose longest wait is how long it was held."
         )
 
-    def measure(self, key: str, plan: BenchPlan, bench: Bench, contest: Contest) -> list[Series]:
+    def measure(
+        self, key: str, plan: BenchPlan, bench: Bench, contest: MeasuredBrokers
+    ) -> list[Series]:
         sizes = [size for size in SIZES if size.key == key]
         return measure_series(
             sizes, lambda: fresh_pair(contest.root / "sizes", contest.started), bench.say
@@ -196,7 +210,7 @@ NOT_QUICK = frozenset(
 )
 
 
-def chosen(plan: BenchPlan, contest: Contest) -> list[tuple[MeasuredSection, list[str]]]:
+def chosen(plan: BenchPlan, contest: MeasuredBrokers) -> list[tuple[MeasuredSection, list[str]]]:
     """The sections of a plan that can be measured, each with the keys of its blocks."""
     return [
         (section, keys)
@@ -205,12 +219,12 @@ def chosen(plan: BenchPlan, contest: Contest) -> list[tuple[MeasuredSection, lis
     ]
 
 
-def keys_of(plan: BenchPlan, contest: Contest) -> list[str]:
+def keys_of(plan: BenchPlan, contest: MeasuredBrokers) -> list[str]:
     """The keys of all blocks of a plan."""
     return [key for _, keys in chosen(plan, contest) for key in keys]
 
 
-def measure(plan: BenchPlan, contest: Contest, file: BlockFile, say: Progress) -> None:
+def measure(plan: BenchPlan, contest: MeasuredBrokers, file: BlockFile, say: Progress) -> None:
     """Measure the blocks of the plan that the file does not have, and keep each of them."""
     missing = [
         (section, key) for section, keys in chosen(plan, contest) for key in keys if key not in file
@@ -230,7 +244,7 @@ def _memory_mb(brokers: Sequence[BenchBroker]) -> dict[str, float]:
     return {broker.name: size for broker in brokers if (size := broker.rss_mb()) is not None}
 
 
-def sections(plan: BenchPlan, contest: Contest, file: BlockFile) -> list[Section]:
+def sections(plan: BenchPlan, contest: MeasuredBrokers, file: BlockFile) -> list[Section]:
     """Return the sections of the report, of the blocks that the file has."""
     found = []
     for section, keys in chosen(plan, contest):
@@ -242,7 +256,7 @@ def sections(plan: BenchPlan, contest: Contest, file: BlockFile) -> list[Section
     return found
 
 
-def _after_load(plan: BenchPlan, contest: Contest, file: BlockFile) -> list[Series]:
+def _after_load(plan: BenchPlan, contest: MeasuredBrokers, file: BlockFile) -> list[Series]:
     """Return the largest memory of each running broker at the end of a block."""
     series = Series("memory", "memory", startup.AFTER_LOAD, None)
     sizes = [file.outcome(key)["memory_mb"] for key in keys_of(plan, contest) if key in file]

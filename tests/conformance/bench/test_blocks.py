@@ -10,7 +10,7 @@ import pytest
 
 from kwire.conformance.bench.blocks import sections
 from kwire.conformance.bench.blocks.file import BlockFile, DamagedBlocks
-from kwire.conformance.bench.blocks.sections import BenchPlan, Contest, RawSockets, Start
+from kwire.conformance.bench.blocks.sections import BenchPlan, MeasuredBrokers, RawSockets, Start
 from kwire.conformance.bench.brokers import Kwire
 from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Series
@@ -108,7 +108,7 @@ def test_interrupted_run_continues_with_the_rows_that_are_missing(
         return [a_series(key)]
 
     monkeypatch.setattr(RawSockets, "measure", measure)
-    contest = Contest([], path)
+    contest = MeasuredBrokers([], path)
     with pytest.raises(RequestFailed):
         sections.measure(PLAN, contest, opened(path), print)
     assert [each.series for each in sections.sections(PLAN, contest, opened(path))] == [
@@ -128,7 +128,7 @@ def test_memory_after_load_is_the_largest_at_the_end_of_a_row(path: Path, tmp_pa
     for key, size in (("start", None), ("tiny1", 60.0), ("latency", 50.0)):
         memory = {} if size is None else {"kwire": size}
         file.add(key, {"series": [asdict(a_series(key))], "memory_mb": memory})
-    found = sections.sections(plan, Contest([Kwire(tmp_path / "kwire")], tmp_path), file)
+    found = sections.sections(plan, MeasuredBrokers([Kwire(tmp_path / "kwire")], tmp_path), file)
     assert found[0].heading == Start.heading
     assert [series.values for series in found[0].series] == [{"kwire": [10.0]}, {"kwire": [60.0]}]
 
@@ -136,7 +136,7 @@ def test_memory_after_load_is_the_largest_at_the_end_of_a_row(path: Path, tmp_pa
 def test_each_block_of_a_whole_run_has_a_key_of_its_own() -> None:
     whole = BenchPlan(frozenset(), 1.0, 7, 1.0, quick=False, floor=True)
     quick = BenchPlan(frozenset(), 1.0, 7, 1.0, quick=True, floor=True)
-    contest = Contest([], Path())
+    contest = MeasuredBrokers([], Path())
     keys = sections.keys_of(whole, contest)
     assert len(keys) == len(set(keys))
     assert set(sections.keys_of(quick, contest)) == set(RawSockets.parts)
