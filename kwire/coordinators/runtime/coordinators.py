@@ -11,7 +11,10 @@ of a partition of its topic.  Most brokers serve no transactions and no share gr
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
 
 from kwire.cluster.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -33,6 +36,16 @@ Coordinator: TypeAlias = "GroupCoordinator | TransactionCoordinator | ShareCoord
 UNKNOWN: Final = 0
 """Partition count of `__consumer_offsets` while this broker's metadata does not have the topic."""
 
+_MODULES: Final = {
+    GROUP_METADATA_TOPIC: (
+        "kwire.coordinators.runtime.groups",
+        "kwire.coordinators.runtime.surroundings",
+    ),
+    TRANSACTION_STATE_TOPIC: ("kwire.coordinators.runtime.transactions",),
+    SHARE_GROUP_STATE_TOPIC: ("kwire.coordinators.runtime.share",),
+}
+"""The modules of the coordinator that each topic belongs to."""
+
 
 class Coordinators:
     """See the module.  Subscribes to the node's leadership changes and metadata when created."""
@@ -52,6 +65,15 @@ class Coordinators:
         }
         node.hosted.on_leadership_change = self.leadership_changed
         node.metadata.follow(self._follow)
+
+    @staticmethod
+    async def import_for(topic: str) -> None:
+        """Let a thread import the coordinator of a topic that is about to be created.
+
+        Its leader makes the coordinator on the loop, where the import would take 50 ms and more.
+        """
+        for module in _MODULES[topic]:
+            await trio.to_thread.run_sync(import_module, module)
 
     @property
     def groups(self) -> GroupCoordinator:

@@ -55,6 +55,7 @@ async def _create_and_add(
     Returns COORDINATOR_LOAD_IN_PROGRESS if this broker's image does not have the topic even then;
     the client retries.
     """
+    await broker.coordinators.import_for(GROUP_METADATA_TOPIC)
     await create_internal_topic(broker.membership, GROUP_METADATA_TOPIC)
     if broker.coordinators.groups.partition_for(request.group_id) < 0:
         return _response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)

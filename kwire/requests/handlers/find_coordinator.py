@@ -98,7 +98,9 @@ async def _create_and_find(
     broker: Broker, request: FindCoordinatorRequest, version: int, listener: str
 ) -> FindCoordinatorResponse:
     """Create the internal topic of the type of key, then return the coordinators."""
-    await create_internal_topic(broker.membership, TOPICS[request.key_type])
+    topic = TOPICS[request.key_type]
+    await broker.coordinators.import_for(topic)
+    await create_internal_topic(broker.membership, topic)
     return _find(broker, request, version, listener)
 
 
