@@ -201,12 +201,16 @@ class WideTopic(Greed):
 
     key, title = "create", "topics of 500 partitions that come and go"
 
+    def __init__(self, partitions: int = 500) -> None:
+        """The client is another process, which gets the number of partitions with this object."""
+        self.partitions = partitions
+
     def prepare(self, broker: BenchBroker) -> None:
         """Create nothing: the client itself does."""
 
     def act(self, address: Address, control: Connection) -> None:
         with Caller(address) as caller:
-            until_told(control, lambda: caller.create_and_delete("greedy-wide", 500))
+            until_told(control, lambda: caller.create_and_delete("greedy-wide", self.partitions))
 
 
 class RolledIds(Greed):

@@ -61,7 +61,7 @@ def test_both_sizes_of_a_scale_are_measured(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("greed", [AllMetadata(), WideTopic()], ids=lambda greed: greed.key)
+@pytest.mark.parametrize("greed", [AllMetadata(), WideTopic(20)], ids=lambda greed: greed.key)
 def test_waits_beside_a_greedy_client_are_measured(
     greed: greedy.Greed, broker: Kwire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp import Client, StdioServerParameters
-from mcp.types import TextContent
+if TYPE_CHECKING:  # the package takes a second to import, which only a worker that uses it spends
+    from mcp import Client
 
 TIMEOUT_S = 300.0
 """For one call on a busy machine."""
@@ -18,6 +18,8 @@ TIMEOUT_S = 300.0
 @asynccontextmanager
 async def assistant(bootstrap: str, *options: str) -> AsyncIterator[Client]:
     """A client of a `kwire mcp` that it starts and ends."""
+    from mcp import Client, StdioServerParameters
+
     arguments = ["-m", "kwire.cli", "mcp", "-b", bootstrap, *options]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(server, read_timeout_seconds=TIMEOUT_S) as client:
@@ -41,6 +43,8 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:  # noqa: 
 
 def text_of(result: Any) -> str:  # noqa: ANN401 - any result of a tool
     """The text of an answer."""
+    from mcp.types import TextContent
+
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text

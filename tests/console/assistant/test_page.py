@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from kwire.client.cluster import Cluster
 from kwire.console.assistant.desk import Desk
@@ -34,6 +33,8 @@ def test_page_names_every_tool_and_no_other() -> None:
 
 @pytest.mark.slow
 async def test_example_of_the_page_starts_a_server(cluster: Kafka) -> None:
+    from mcp import Client, StdioServerParameters
+
     (block,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (server,) = json.loads(block)["mcpServers"].values()
     assert server["command"].endswith("/bin/kwire")

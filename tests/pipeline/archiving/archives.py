@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.dataset
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -135,6 +134,8 @@ def row_of(message: Any) -> Row:  # noqa: ANN401 - confluent_kafka's Message has
 
 def archive_table(directory: Path) -> pa.Table:
     """All rows that a reader of Parquet files finds by listing the directory, file after file."""
+    import pyarrow.dataset  # and with it pandas, which takes half a second
+
     fields = [("topic", pa.string()), ("date", pa.string())]
     hive = pyarrow.dataset.partitioning(pa.schema(fields), flavor="hive")
     return pyarrow.dataset.dataset(directory, format="parquet", partitioning=hive).to_table()

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -135,6 +133,9 @@ SHAPE = pa.schema(
 
 def in_archive(directory: Path, partition: int) -> pa.Table:
     """All archived records of a partition, read by pyarrow, sorted by offset."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds  # and with it pandas, which takes half a second
+
     files = [str(path) for path in directory.glob("topic=*/date=*/*.parquet")]
     found = ds.dataset(files).to_table(
         columns=SHAPE.names, filter=pc.field("partition") == partition
