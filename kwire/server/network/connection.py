@@ -500,6 +500,9 @@ class Connection(ReceivedBytes):
             partial(import_handler, api_key, guarded=self._broker.authorizer is not None),
             limiter=_IMPORTS,
         )
+        # Another connection's thread may ask for the same import again at this moment; by its own
+        # thread all modules are there, so `bind` imports nothing.
+        bind(api_key, _HEADER.unpack_from(frame)[1])
         outcome = self._answer(frame)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
