@@ -2,13 +2,11 @@
 
 Each handler declares its route, and kwire.requests.route_table lists the routes of all handlers.
 The ApiVersions response, the dispatch table and docs/apis.md follow from this list.  A handler and
-its messages are imported at its first request, so that the broker starts with few modules.  A
-thread imports them, because the modules may have to be read from a disk (`HandlerNotImported`).
+its messages are imported at its first request, so that the broker starts with few modules.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -34,14 +32,11 @@ __all__ = [
     "Forward",
     "Handle",
     "Handled",
-    "HandlerNotImported",
     "Send",
     "UnservedRequest",
     "bind",
-    "bind_imported",
     "guard_of",
     "handle_guarded",
-    "import_handler",
     "not_served",
     "require_quorum",
 ]
@@ -103,50 +98,6 @@ def bind(api_key: int, api_version: int) -> Binding:
     if found is None:
         found = _bindings[number] = _resolve(api_key, api_version)
     return found
-
-
-class HandlerNotImported(Exception):
-    """Raised by `bind_imported`; call `import_handler` in a thread, and then it again."""
-
-    def __init__(self, api_key: int) -> None:
-        super().__init__(api_key)
-        self.api_key = api_key
-
-
-def bind_imported(api_key: int, api_version: int) -> Binding:
-    """Return what `bind` does, without an import.
-
-    Raises UnservedRequest like `bind`, and HandlerNotImported.
-    """
-    found = _bindings.get(api_key << 16 | api_version & 0xFFFF)
-    if found is not None:
-        return found
-    route = _BY_KEY.get(api_key)
-    if route is not None and route.min_version <= api_version <= route.max_version:
-        module = route.handler_module
-        if module not in sys.modules or module in _importing:
-            raise HandlerNotImported(api_key)
-    return bind(api_key, api_version)
-
-
-_importing: set[str] = set()
-"""The handlers that a thread imports now."""
-
-
-def import_handler(api_key: int, *, guarded: bool) -> None:
-    """Import the handler of `api_key` with its messages, and with `guarded` its guard.
-
-    A thread may call it, one at a time.
-    """
-    route = _BY_KEY[api_key]
-    _importing.add(route.handler_module)
-    try:
-        import_module(route.handler_module)
-        request_class(api_key), response_class(api_key)
-        if guarded:
-            guard_of(route)
-    finally:
-        _importing.discard(route.handler_module)
 
 
 def _resolve(api_key: int, api_version: int) -> Binding:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from copy import copy
 
-import kwire.groups.consumer.kind  # noqa: F401 - the machine needs it; here a thread imports it
 from kwire.broker.broker import Broker
 from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.features import GROUP_VERSION

@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,16 +32,7 @@ from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.requests.context import CloseConnection, Context, InvalidFrame
 from kwire.requests.in_steps import WrittenInSteps
-from kwire.requests.routes import (
-    Binding,
-    Handled,
-    HandlerNotImported,
-    UnservedRequest,
-    bind,
-    bind_imported,
-    handle_guarded,
-    import_handler,
-)
+from kwire.requests.routes import Binding, Handled, UnservedRequest, bind, handle_guarded
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
 from kwire.requests.uncommitted import UncommittedResponse
@@ -79,9 +69,6 @@ thousand times in one packet must not make the broker hold a thousand responses.
 
 FRAME_SIZE_BYTES_MIN = 14
 """Size, API key, version, correlation id, and the length of the client id."""
-
-_IMPORTS = trio.CapacityLimiter(1)
-"""One thread at a time imports handlers: two could wait for each other's modules."""
 
 LogIn = Callable[["Connection"], Awaitable[bool]]
 Outcome = Frame | Awaitable[Frame | None] | None
@@ -334,11 +321,7 @@ class Connection(ReceivedBytes):
                 return False
             if (frame := self._next_frame()) is None:
                 break
-            try:
-                reply = self._answer(frame)
-            except HandlerNotImported as missing:
-                self._pending = self._answer_imported(missing.api_key, frame)
-                return False
+            reply = self._answer(frame)
             if reply is None:
                 continue  # Produce with acks=0 has no response, and others are owed it
             if self._owed and isinstance(reply, Frame):
@@ -442,10 +425,6 @@ class Connection(ReceivedBytes):
 
     def answer_now(self, frame: memoryview) -> Frame:
         """The reply to a request whose handler never waits (ApiVersions)."""
-        if len(frame) >= _HEADER_SIZE_BYTES:
-            api_key, api_version, _, _ = _HEADER.unpack_from(frame)
-            with suppress(UnservedRequest):  # `_answer` has a reply for it
-                bind(api_key, api_version)
         reply = self._answer(frame)
         assert isinstance(reply, Frame)
         return reply
@@ -468,7 +447,7 @@ class Connection(ReceivedBytes):
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
         position = read_client_id(frame, client_id_size, self.context)
         try:
-            binding = bind_imported(api_key, api_version)
+            binding = bind(api_key, api_version)
         except UnservedRequest:
             # A newer client asks for the versions in a version of its own.  It gets an error with
             # the versions of this broker, in v0, and asks again (KIP-511).  Others are closed.
@@ -493,15 +472,6 @@ class Connection(ReceivedBytes):
         except (IndexError, struct.error) as error:
             raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {error}") from None
         return self._handle(binding, correlation_id, request, frame)
-
-    async def _answer_imported(self, api_key: int, frame: memoryview) -> Frame | None:
-        """Let a thread import the handler, then answer the first request of its API key."""
-        await trio.to_thread.run_sync(
-            partial(import_handler, api_key, guarded=self._broker.authorizer is not None),
-            limiter=_IMPORTS,
-        )
-        outcome = self._answer(frame)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
