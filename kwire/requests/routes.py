@@ -108,9 +108,10 @@ def bind(api_key: int, api_version: int) -> Binding:
 class HandlerNotImported(Exception):
     """Raised by `bind_imported`; call `import_handler` in a thread, and then it again."""
 
-    def __init__(self, api_key: int) -> None:
-        super().__init__(api_key)
+    def __init__(self, api_key: int, api_version: int) -> None:
+        super().__init__(api_key, api_version)
         self.api_key = api_key
+        self.api_version = api_version
 
 
 def bind_imported(api_key: int, api_version: int) -> Binding:
@@ -125,7 +126,7 @@ def bind_imported(api_key: int, api_version: int) -> Binding:
     if route is not None and route.min_version <= api_version <= route.max_version:
         module = route.handler_module
         if module not in sys.modules or module in _importing:
-            raise HandlerNotImported(api_key)
+            raise HandlerNotImported(api_key, api_version)
     return bind(api_key, api_version)
 
 

@@ -57,7 +57,7 @@ from kwire.server.network.replies import (
     failed,
     unsupported_api_versions,
 )
-from kwire.server.network.timely import LOOKED_AT_BYTES, has_timely_request
+from kwire.server.network.timely import LOOKED_AT_BYTES, TIMELY, has_timely_request
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
@@ -337,8 +337,11 @@ class Connection(ReceivedBytes):
             try:
                 reply = self._answer(frame)
             except HandlerNotImported as missing:
-                self._pending = self._answer_imported(missing.api_key, frame)
-                return False
+                if not self._is_urgent(missing.api_key):
+                    self._pending = self._answer_imported(missing, frame)
+                    return False
+                bind(missing.api_key, missing.api_version)
+                reply = self._answer(frame)
             if reply is None:
                 continue  # Produce with acks=0 has no response, and others are owed it
             if self._owed and isinstance(reply, Frame):
@@ -494,15 +497,21 @@ class Connection(ReceivedBytes):
             raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {error}") from None
         return self._handle(binding, correlation_id, request, frame)
 
-    async def _answer_imported(self, api_key: int, frame: memoryview) -> Frame | None:
+    def _is_urgent(self, api_key: int) -> bool:
+        """Whether a request of this key may put off a timer that is due: it waits for no thread."""
+        return api_key in TIMELY and self._broker.node.timers.are_due()
+
+    async def _answer_imported(
+        self, missing: HandlerNotImported, frame: memoryview
+    ) -> Frame | None:
         """Let a thread import the handler, then answer the first request of its API key."""
         await trio.to_thread.run_sync(
-            partial(import_handler, api_key, guarded=self._broker.authorizer is not None),
+            partial(import_handler, missing.api_key, guarded=self._broker.authorizer is not None),
             limiter=_IMPORTS,
         )
         # Another connection's thread may ask for the same import again at this moment; by its own
         # thread all modules are there, so `bind` imports nothing.
-        bind(api_key, _HEADER.unpack_from(frame)[1])
+        bind(missing.api_key, missing.api_version)
         outcome = self._answer(frame)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 

@@ -9,7 +9,7 @@ from kwire.codecs.api_keys import ApiKey
 LOOKED_AT_BYTES = 4096
 """How many bytes of a socket's buffer are searched for them: such requests are small."""
 
-_TIMELY = frozenset(
+TIMELY = frozenset(
     {
         ApiKey.HEARTBEAT,
         ApiKey.JOIN_GROUP,
@@ -30,7 +30,7 @@ def has_timely_request(data: bytes) -> bool:
     at = 0
     while at + _SIZE_AND_KEY.size <= len(data):
         size, key = _SIZE_AND_KEY.unpack_from(data, at)
-        if key in _TIMELY:
+        if key in TIMELY:
             return True
         if size <= 0:
             break

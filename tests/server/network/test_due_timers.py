@@ -61,6 +61,7 @@ class Member(NamedTuple):
 async def a_member(broker: Broker, group: str) -> Member:
     """The only member of its group, whose session lasts SESSION_MS from now."""
     client = await RawClient.connect(broker)
+    await client.ask(MetadataRequest(topics=[]), 1, MetadataResponse)  # as stock clients do first
     find = FindCoordinatorRequest(key=group)
     found = await client.ask(find, 1, FindCoordinatorResponse)
     assert found.error_code == ErrorCode.NONE
