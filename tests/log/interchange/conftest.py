@@ -15,7 +15,7 @@ from kwire.conformance.pytest_apache import libs_or_skip
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
-from tests.log.interchange.observed import Seen, observe
+from tests.log.interchange.observed import Seen, observe, observe_settled
 
 ROUNDS_VARIABLE = "KWIRE_INTERCHANGE_ROUNDS"
 
@@ -88,7 +88,7 @@ def by_kwire(tmp_path_factory: pytest.TempPathFactory, rounds: int) -> Ours:
         broker.restart()
         filling.write(1)
         wait_until_cleaned(broker.data_dir)
-        seen = observe(broker.bootstrap)
+        seen = observe_settled(broker.bootstrap)
     finally:
         finish(broker)
     return Ours(broker.data_dir, seen)

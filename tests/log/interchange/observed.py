@@ -59,6 +59,21 @@ def observe(bootstrap: str) -> Seen:
         return dict(observer.everything())
 
 
+def observe_settled(bootstrap: str) -> Seen:
+    """What clients learn once they learn the same twice in a row.
+
+    After the last response of a transaction kwire appends one more record, some 0.1 s later.
+    """
+    seen: list[Seen] = [observe(bootstrap)]
+
+    def is_settled() -> bool:
+        seen.append(observe(bootstrap))
+        return seen[-1] == seen[-2]
+
+    until(is_settled, "clients see something else each time")
+    return seen[-1]
+
+
 def partition_ends(bootstrap: str) -> dict[tuple[str, int], int]:
     """The end offsets of the partitions of clients' topics that have a leader."""
     host, _, port = bootstrap.rpartition(":")

@@ -48,7 +48,7 @@ from tests.cluster.stores.kraft.real_controller import (
 from tests.commands.forked import run_kwire
 from tests.log.interchange.conftest import Ours, Written
 from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
-from tests.log.interchange.observed import Seen, differences, observe, without
+from tests.log.interchange.observed import Seen, differences, observe, observe_settled, without
 from tests.log.interchange.soundness import complaints, verified
 from tests.polling import until
 
@@ -212,7 +212,7 @@ def continued(broker: BrokerProcess | KafkaBroker, data_dir: Path, seen: Seen) -
         assert differences(seen, without(observe(broker.bootstrap), *CHANGED)) == []
         Filling(broker.bootstrap, 1).write(0)
         wait_until_cleaned(data_dir)
-        return without(observe(broker.bootstrap), *CHANGED)
+        return without(observe_settled(broker.bootstrap), *CHANGED)
 
 
 @pytest.mark.long

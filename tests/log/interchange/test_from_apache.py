@@ -18,7 +18,7 @@ from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
-from tests.log.interchange.observed import differences, observe, without
+from tests.log.interchange.observed import differences, observe, observe_settled, without
 from tests.log.interchange.soundness import complaints, verified
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_node_continues_its_directory_after_kwire(
     try:
         Filling(broker.bootstrap, 1).write(0)
         wait_until_cleaned(root / "data")
-        seen = observe(broker.bootstrap)
+        seen = observe_settled(broker.bootstrap)
     finally:
         finish(broker)
     node = ApacheKafka(root, settings=SETTINGS, log_level="INFO", version=by_apache.version)
