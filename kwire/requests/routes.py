@@ -11,8 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
 
 from kwire.codecs.api_keys import request_header_version, response_header_version
 from kwire.codecs.messages import request_class, response_class
@@ -41,7 +44,7 @@ __all__ = [
     "bind_imported",
     "guard_of",
     "handle_guarded",
-    "import_handler",
+    "import_in_thread",
     "not_served",
     "require_quorum",
 ]
@@ -106,7 +109,7 @@ def bind(api_key: int, api_version: int) -> Binding:
 
 
 class HandlerNotImported(Exception):
-    """Raised by `bind_imported`; call `import_handler` in a thread, and then it again."""
+    """Raised by `bind_imported`, which succeeds after `import_in_thread`."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
         super().__init__(api_key, api_version)
@@ -134,7 +137,7 @@ _importing: set[str] = set()
 """The handlers that a thread imports now."""
 
 
-def import_handler(api_key: int, *, guarded: bool) -> None:
+def _import_handler(api_key: int, *, guarded: bool) -> None:
     """Import the handler of `api_key` with its messages, and with `guarded` its guard.
 
     A thread may call it, one at a time.
@@ -148,6 +151,18 @@ def import_handler(api_key: int, *, guarded: bool) -> None:
             guard_of(route)
     finally:
         _importing.discard(route.handler_module)
+
+
+_IMPORTS: Final = trio.CapacityLimiter(1)
+"""One thread at a time imports handlers: two could wait for each other's modules."""
+
+
+async def import_in_thread(missing: HandlerNotImported, *, guarded: bool) -> None:
+    """Let a thread import a handler, and then `bind` the version that is missing."""
+    work = partial(_import_handler, missing.api_key, guarded=guarded)
+    await trio.to_thread.run_sync(work, limiter=_IMPORTS)
+    # Another thread may do the same import again at this moment; nothing of it is left to do.
+    bind(missing.api_key, missing.api_version)
 
 
 def _resolve(api_key: int, api_version: int) -> Binding:

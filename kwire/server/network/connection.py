@@ -41,7 +41,7 @@ from kwire.requests.routes import (
     bind,
     bind_imported,
     handle_guarded,
-    import_handler,
+    import_in_thread,
 )
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
@@ -79,9 +79,6 @@ thousand times in one packet must not make the broker hold a thousand responses.
 
 FRAME_SIZE_BYTES_MIN = 14
 """Size, API key, version, correlation id, and the length of the client id."""
-
-_IMPORTS = trio.CapacityLimiter(1)
-"""One thread at a time imports handlers: two could wait for each other's modules."""
 
 LogIn = Callable[["Connection"], Awaitable[bool]]
 Outcome = Frame | Awaitable[Frame | None] | None
@@ -445,10 +442,8 @@ class Connection(ReceivedBytes):
 
     def answer_now(self, frame: memoryview) -> Frame:
         """The reply to a request whose handler never waits (ApiVersions)."""
-        if len(frame) >= _HEADER_SIZE_BYTES:
-            api_key, api_version, _, _ = _HEADER.unpack_from(frame)
-            with suppress(UnservedRequest):  # `_answer` has a reply for it
-                bind(api_key, api_version)
+        with suppress(UnservedRequest, struct.error):  # `_answer` decides about these
+            bind(*_HEADER.unpack_from(frame)[:2])
         reply = self._answer(frame)
         assert isinstance(reply, Frame)
         return reply
@@ -498,20 +493,14 @@ class Connection(ReceivedBytes):
         return self._handle(binding, correlation_id, request, frame)
 
     def _is_urgent(self, api_key: int) -> bool:
-        """Whether a request of this key may put off a timer that is due: it waits for no thread."""
+        """Whether such a request may put off a timer that is due: it waits for no thread."""
         return api_key in TIMELY and self._broker.node.timers.are_due()
 
     async def _answer_imported(
         self, missing: HandlerNotImported, frame: memoryview
     ) -> Frame | None:
         """Let a thread import the handler, then answer the first request of its API key."""
-        await trio.to_thread.run_sync(
-            partial(import_handler, missing.api_key, guarded=self._broker.authorizer is not None),
-            limiter=_IMPORTS,
-        )
-        # Another connection's thread may ask for the same import again at this moment; by its own
-        # thread all modules are there, so `bind` imports nothing.
-        bind(missing.api_key, missing.api_version)
+        await import_in_thread(missing, guarded=self._broker.authorizer is not None)
         outcome = self._answer(frame)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
