@@ -24,13 +24,22 @@ AVRO = "spark-avro"
 JARS = "spark.jars"
 PACKAGES = f"{JARS}.packages"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-"""Java options that come before the user's own, spark.driver.extraJavaOptions."""
+"""Java options that come before the user's own, those of OWN_JAVA_OPTIONS."""
+OWN_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""Variables with options of Java, which come before those of Spark's settings."""
 CLASS_PATH = "spark.driver.extraClassPath"
 DRIVER_MEMORY = "spark.driver.memory"
 SMALL_HEAP = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
 """The collector that takes the least time of the processor for Spark's default heap of 1 GB, and
 room for Spark's classes, without which it collects the whole heap as classes come."""
-LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ONE_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Turns off Java's optimizing compiler, and the counting of calls for it."""
+FEW_RECORDS = 100_000
+"""The most records of a job whose Java does without its optimizing compiler.  Without it, a query
+of so many takes 26 instead of 36 s of the processor, and one of 200,000 takes 40 instead of 43: see
+docs/decisions/0037-spark-starts-with-what-a-job-needs.md."""
+LAUNCHER_OPTIONS = f"{ONE_COMPILER} -XX:+UseSerialGC"
 """Options of the short Java process that writes the command of Spark's own."""
 LOCAL = "local[*]"
 
@@ -59,12 +68,14 @@ class SparkOptions:
     log        File for the output of Spark and its dependency resolution; None: a temporary file,
                which is kept and named in the error if the job fails.
     modules    Artifact names of further Spark modules, such as AVRO.
+    records    The most records that the job reads; None: unknown.
     """
 
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     log: Path | None = None
     modules: tuple[str, ...] = ()
+    records: int | None = None
 
     @property
     def where(self) -> str:
@@ -110,14 +121,19 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
                 spark.stop()
 
 
-def _starting_sooner(settings: Mapping[str, str], found: java.Java) -> Mapping[str, str]:
+def _starting_sooner(
+    settings: Mapping[str, str], found: java.Java, records: int | None = None
+) -> Mapping[str, str]:
     """The settings of a local session with options of Java with which it starts sooner.
+
+    `records` is the most records that the job reads, or None if that is unknown.
 
     They are Spark's defaults, so those in spark.driver.extraJavaOptions come after them.
     """
     if JAVA_OPTIONS in settings:
         return settings
-    chosen = found.options
+    few = records is not None and records <= FEW_RECORDS
+    chosen = (ONE_COMPILER,) if few and not _has_own_java_options(settings) else found.options
     if PACKAGES not in settings or not _notes_jars(settings):
         class_path = settings.get(CLASS_PATH, "")
         chosen += class_data.java_options(found, _spark_home(), class_path)
@@ -134,10 +150,10 @@ def _started(name: str, options: SparkOptions, found: java.Java, log: Path) -> S
         return _start(name, where, configured, log)
     settings = _found_again(configured, where)
     if PACKAGES not in settings:
-        return _start(name, where, _starting_sooner(settings, found), log)
+        return _start(name, where, _starting_sooner(settings, found, options.records), log)
     with jars.resolving():
         # The process that held the lock before may have resolved the jars.
-        settings = _starting_sooner(_found_again(configured, where), found)
+        settings = _starting_sooner(_found_again(configured, where), found, options.records)
         spark = _start(name, where, settings, log)
         if PACKAGES in settings:
             resolved = spark.sparkContext.getConf().get(JARS) or ""
@@ -211,14 +227,22 @@ def _has_own_class_path(settings: Mapping[str, str], where: str) -> bool:
 
     runs = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
     is_one = where == "local" or where.startswith("local[")
-    return is_one and not runs and CLASS_PATH not in settings and not _names_class_path()
+    return is_one and not runs and not _is_set(CLASS_PATH, settings)
 
 
-def _names_class_path() -> bool:
-    """Whether Spark's file of defaults names a class path, which a setting would replace."""
+def _has_own_java_options(settings: Mapping[str, str]) -> bool:
+    """Whether the user has Java options of their own, which may be about its compilers."""
+    return any(map(os.environ.get, JAVA_VARIABLES)) or _is_set(OWN_JAVA_OPTIONS, settings)
+
+
+def _is_set(name: str, settings: Mapping[str, str]) -> bool:
+    """Whether the user has this setting: in `settings`, or in Spark's file of defaults, which
+    `settings` would override."""
+    if name in settings:
+        return True
     folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
     try:
-        return CLASS_PATH in (folder / "spark-defaults.conf").read_text()
+        return name in (folder / "spark-defaults.conf").read_text()
     except OSError:
         return False
 

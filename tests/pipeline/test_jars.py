@@ -10,11 +10,15 @@ import pytest
 from pyspark import SparkContext
 
 from kwire.pipeline import jars
-from kwire.pipeline.java import Java
+from kwire.pipeline.java import LATE_OPTIMIZING, Java
 from kwire.pipeline.session import (
     CLASS_PATH,
+    FEW_RECORDS,
     JARS,
     JAVA_OPTIONS,
+    JAVA_VARIABLES,
+    ONE_COMPILER,
+    OWN_JAVA_OPTIONS,
     PACKAGES,
     _found_again,
     _starting_sooner,
@@ -58,8 +62,8 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "spark"
     (home / "conf").mkdir(parents=True)
     monkeypatch.setenv("SPARK_HOME", str(home))
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for name in ("SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT", *JAVA_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     return home
 
@@ -121,6 +125,36 @@ def test_session_writes_an_archive_of_classes_if_later_ones_have_its_class_path(
     monkeypatch.setenv("XDG_CACHE_HOME", str(spark_home / "cache"))
     options = _starting_sooner(settings, Java(Path("/usr/bin/java"), 17, "17"))[JAVA_OPTIONS]
     assert ("ArchiveClassesAtExit" in options) is writes
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "one"),
+    [
+        (FEW_RECORDS, {}, True),
+        (FEW_RECORDS + 1, {}, False),
+        (None, {}, False),
+        (1, {OWN_JAVA_OPTIONS: "-Xmx2g"}, False),
+    ],
+)
+def test_java_has_one_compiler_for_few_records_unless_the_user_has_java_options(
+    spark_home: Path, records: int | None, settings: dict[str, str], one: bool
+) -> None:
+    found = Java(Path("/usr/bin/java"), 8, "8", LATE_OPTIMIZING)
+    options = _starting_sooner(settings, found, records)[JAVA_OPTIONS]
+    assert (ONE_COMPILER in options) is one
+    assert (LATE_OPTIMIZING[0] in options) is not one
+
+
+def test_java_options_in_the_environment_or_in_sparks_defaults_are_the_users(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Java(Path("/usr/bin/java"), 8, "8")
+    assert ONE_COMPILER in _starting_sooner({}, found, 1)[JAVA_OPTIONS]
+    with monkeypatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=4")
+        assert ONE_COMPILER not in _starting_sooner({}, found, 1)[JAVA_OPTIONS]
+    (spark_home / "conf" / "spark-defaults.conf").write_text(f"{OWN_JAVA_OPTIONS} -Xint\n")
+    assert ONE_COMPILER not in _starting_sooner({}, found, 1)[JAVA_OPTIONS]
 
 
 def test_jars_that_spark_has_itself_are_left_out_in_any_version(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,10 +61,13 @@ class SparkJob:
     steps: Path | None = None
 
     @contextmanager
-    def session(self, *needed: tuple[Kafka, Topics]) -> Iterator[SparkSession]:
+    def session(
+        self, *needed: tuple[Kafka, Topics], records: Callable[[], int | None] | None = None
+    ) -> Iterator[SparkSession]:
         """A Spark session.  Says that Spark is starting, which takes some seconds.
 
-        Checks first that the needed topics exist, since Spark would report that late.
+        Checks first that the needed topics exist, since Spark would report that late.  `records`
+        asks the cluster for the most records that the job reads: see SparkOptions.
         """
         from kwire.pipeline import session
         from kwire.pipeline.presence import must_have
@@ -73,10 +76,11 @@ class SparkJob:
         must_answer(self.kafka)
         for kafka, topics in needed:
             must_have(kafka, topics)
+        spark_options = replace(self.spark, records=records()) if records else self.spark
         started = time.monotonic()
         if not self.quiet:
             say(f"starting Spark on {self.spark.where} ...")
-        with session(self.name, self.spark) as spark:
+        with session(self.name, spark_options) as spark:
             if not self.quiet:
                 say(f"Spark {spark.version} is up after {time.monotonic() - started:.1f} s")
             yield spark

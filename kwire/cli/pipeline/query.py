@@ -300,8 +300,9 @@ def _run(asked: SparkJob, query: Query, *, quiet: bool) -> QuerySummary:
     """Start the query, show its progress, and return the result."""
     from kwire import pipeline
     from kwire.pipeline.errors import QueryFailed
+    from kwire.pipeline.querying.extent import records_max
 
-    with asked.session() as spark:
+    with asked.session(records=lambda: records_max(query)) as spark:
         running = pipeline.query(spark, query)
         try:
             with asked.display("query", quiet=quiet) as told:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from click.testing import CliRunner
 
+from kwire import pipeline
 from kwire.cli.app import app
 from kwire.cli.pipeline import query
 from kwire.cli.pipeline.job import NO_EXTENSIONS, SparkJob, settings_of_spark
 from kwire.cli.pipeline.rows import Rows, apart, cell
-from kwire.pipeline import Form, Kafka, SparkOptions, View
+from kwire.pipeline import Form, Kafka, PipelineError, SparkOptions, View
+from kwire.testing import BrokerProcess
 from tests.pipeline.querying.queries import as_json, consumed, produce, table
 
 if TYPE_CHECKING:
@@ -94,6 +96,25 @@ def test_missing_broker_is_reported_before_java_starts(nobody: str) -> None:
     assert done.exit_code == 1
     assert f"nothing answers on {nobody}" in done.output
     assert "starting Spark" not in done.output
+
+
+@pytest.mark.slow  # a client asks the broker, and Java its version: 0.3 s
+def test_command_starts_spark_with_the_number_of_records_that_it_reads(
+    shared_broker: BrokerProcess, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = shared_broker.bootstrap
+    produce(at, unique, [(None, "{}")] * 7)
+    started: list[SparkOptions] = []
+
+    def session(name: str, options: SparkOptions) -> NoReturn:
+        started.append(options)
+        raise PipelineError("no Spark here")
+
+    monkeypatch.setattr(pipeline, "session", session)
+    for more in ([], ["--continuous"]):
+        words = ["pipeline", "query", f"SELECT * FROM `{unique}`", "-b", at, *more]
+        assert "no Spark here" in CliRunner().invoke(app, words).output
+    assert [options.records for options in started] == [7, None]
 
 
 def test_equal_column_names_of_a_join_are_numbered() -> None:
