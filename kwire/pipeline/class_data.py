@@ -2,8 +2,9 @@
 
 Java maps the classes of the archive into memory, instead of reading and checking thousands of them
 from the jars.  The Java process of the first session that finds all jars resolved writes the
-archive when it ends, beside the end of `kwire` itself.  Java ignores an archive that does not fit
-its own version or the jars.
+archive when it ends, beside the end of `kwire` itself.  That of a job that was interrupted or
+failed lacks classes, so it is removed.  Java ignores an archive that does not fit its own version
+or the jars.
 
 The archives are in the user's cache directory.  Without one that can be written, there are none.
 """
@@ -28,6 +29,8 @@ ABANDONED_S = 3600.0
 """The age of an archive without a header whose process does not live any more."""
 HEADER_SIZE_BYTES = 4
 """Of the magic number that an archive begins with."""
+LACKING = ".lacking"
+"""The end of the name of a file that stands beside an archive until the job has ended well."""
 PLACES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH", "CLASSPATH")
 """Variables that change the class path.  An archive fits one class path only."""
 QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
@@ -49,9 +52,22 @@ def java_options(java: Java, spark_home: Path, class_path: str = "") -> tuple[st
             return (f"-XX:SharedArchiveFile={archive}", *QUIETLY)
         if not os.access(archive.parent, os.W_OK):
             return ()
+        written = archive.with_name(f"{archive.name}.{os.getpid()}")
+        _mark_of(written).touch()
     except OSError:
         return ()
-    return (f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}", *QUIETLY)
+    return (f"-XX:ArchiveClassesAtExit={written}", *QUIETLY)
+
+
+def job_ended_well() -> None:
+    """Let later sessions use the archive that this process's Java writes, if it writes one."""
+    for mark in cache_dir().glob(f"spark-classes-*.jsa.{os.getpid()}{LACKING}"):
+        mark.unlink(missing_ok=True)
+
+
+def _mark_of(written: Path) -> Path:
+    """The path of the file that says that an archive lacks classes."""
+    return written.with_name(written.name + LACKING)
 
 
 def _archive_of(java: Java, spark_home: Path, class_path: str) -> Path:
@@ -66,10 +82,16 @@ def _adopt_written(archive: Path) -> None:
     for written in archive.parent.glob(f"{archive.name}.*"):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             age_s = time.time() - written.stat().st_mtime
-            if archive.exists() or (age_s > ABANDONED_S and not _has_header(written)):
+            if written.name.endswith(LACKING):
+                if age_s > ABANDONED_S:
+                    written.unlink()
+            elif archive.exists() or (age_s > ABANDONED_S and not _has_header(written)):
                 written.unlink()
             elif age_s > SETTLED_S and _has_header(written):
-                written.rename(archive)
+                if _mark_of(written).exists():
+                    written.unlink()
+                else:
+                    written.rename(archive)
 
 
 def _has_header(archive: Path) -> bool:

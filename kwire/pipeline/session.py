@@ -110,6 +110,7 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
         spark = _started(name, options, found, log)
         try:
             yield spark
+            class_data.job_ended_well()
         except Exception as error:
             if _has_java(spark):
                 raise

@@ -23,6 +23,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kwire"
 
 
+def options_of_a_job() -> tuple[str, ...]:
+    """The options of a job that ends well; each would be a process of its own."""
+    options = java_options(JAVA, SPARK_HOME)
+    class_data.job_ended_well()
+    return options
+
+
 def written_by(options: tuple[str, ...]) -> Path:
     """The file that the options let Java write."""
     (option,) = (each for each in options if each.startswith("-XX:ArchiveClassesAtExit="))
@@ -42,29 +49,41 @@ def write(path: Path, data: bytes, age_s: float) -> None:
 
 
 def test_archive_of_an_earlier_process_is_used_once_it_is_complete(cache: Path) -> None:
-    first = java_options(JAVA, SPARK_HOME)
+    first = options_of_a_job()
     written = written_by(first)
     assert written.parent == cache
     write(written, b"\0" * 4096, age_s=60)
-    assert used_by(java_options(JAVA, SPARK_HOME)) is None, "Java writes the header last"
+    assert used_by(options_of_a_job()) is None, "Java writes the header last"
     write(written, b"\xa8\xab\x0b\xf0" + b"\0" * 4092, age_s=0)
-    assert used_by(java_options(JAVA, SPARK_HOME)) is None, "Java may still write"
+    assert used_by(options_of_a_job()) is None, "Java may still write"
     write(written, b"\xa8\xab\x0b\xf0" + b"\0" * 4092, age_s=2)
-    archive = used_by(java_options(JAVA, SPARK_HOME))
+    archive = used_by(options_of_a_job())
     assert archive is not None
     assert list(cache.iterdir()) == [archive]
 
 
-def test_what_other_processes_left_is_removed(cache: Path) -> None:
+def test_archive_of_a_job_that_did_not_end_well_is_removed(cache: Path) -> None:
+    """It lacks the classes that the job did not come to."""
     written = written_by(java_options(JAVA, SPARK_HOME))
+    (mark,) = cache.iterdir()
+    write(written, b"archive", age_s=2)
+    assert used_by(java_options(JAVA, SPARK_HOME)) is None
+    assert list(cache.iterdir()) == [mark]
+    write(mark, b"", age_s=2 * class_data.ABANDONED_S)
+    assert used_by(options_of_a_job()) is None
+    assert list(cache.iterdir()) == []
+
+
+def test_what_other_processes_left_is_removed(cache: Path) -> None:
+    written = written_by(options_of_a_job())
     killed = written.with_name(f"{written.stem}.jsa.1")
     write(killed, b"\0" * 4096, age_s=2 * class_data.ABANDONED_S)
-    java_options(JAVA, SPARK_HOME)
+    options_of_a_job()
     assert not killed.exists()
     write(written, b"archive", age_s=2)
-    archive = used_by(java_options(JAVA, SPARK_HOME))
+    archive = used_by(options_of_a_job())
     write(killed, b"archive", age_s=2)
-    assert used_by(java_options(JAVA, SPARK_HOME)) == archive
+    assert used_by(options_of_a_job()) == archive
     assert list(cache.iterdir()) == [archive]
 
 
@@ -103,6 +122,7 @@ def test_java_writes_an_archive_that_its_next_process_uses(cache: Path) -> None:
         options = (*found.options, *java_options(found, SPARK_HOME))
         command = [str(found.path), *options, "-Xshare:auto", "-version"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
+        class_data.job_ended_well()
         assert done.stdout == "", "a job's result is read there"
         for each in cache.iterdir():
             write(each, each.read_bytes(), age_s=2)
