@@ -52,6 +52,9 @@ START_TIMEOUT_S = 300
 
 # For short-lived tools and test brokers, which must start quickly rather than run fast.
 QUICK_JVM = ("-Xmx512m", *java.QUICK)
+# For the node that all tests of a run share.  Hostile requests make it ask for arrays larger than
+# its heap, and each costs a collection of all that the other tests have left there.
+SHARED_JVM = ("-Xmx1g", *java.QUICK)
 # The options of kafka-server-start.sh and kafka-run-class.sh, for measurements.
 SERVER_JVM = (
     "-Xmx1G",
@@ -224,7 +227,7 @@ def command(
     Without a version, the jars are those of `version_of`.
     """
     version = version or version_of(class_name)
-    archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
+    archived = class_archive.options(libs(version)) if tuple(jvm) in (QUICK_JVM, SHARED_JVM) else ()
     return [
         str(java.executable()),
         _logging(version),

@@ -20,6 +20,7 @@ import pytest
 
 from kwire.conformance import java, telemetry_receiver
 from kwire.conformance.apache_kafka import (
+    SHARED_JVM,
     TOOLS_VERSION,
     VERSION,
     ZOOKEEPER_VERSION,
@@ -246,6 +247,7 @@ def apache_kafka(
             state.with_name(f"apache-kafka-{os.getpid()}"),
             settings=telemetry_receiver.SETTINGS,
             plugins=[telemetry_receiver.jar()],
+            jvm=SHARED_JVM,
         )
         node.start()
         own.append((state, node))

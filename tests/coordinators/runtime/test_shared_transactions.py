@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+import kwire.requests.handlers.end_txn  # noqa: F401 - else the first request waits for a thread
 from kwire.broker.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode

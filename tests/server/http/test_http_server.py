@@ -229,6 +229,7 @@ async def test_https_client_is_answered(tmp_path: Path) -> None:
         while data := await stream.receive_some():
             got += data
         assert got.endswith(b"one line\n")
+        await trio.aclose_forcefully(stream)
         nursery.cancel_scope.cancel()
 
 
