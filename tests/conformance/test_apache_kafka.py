@@ -16,6 +16,7 @@ from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import ZooKeeperProcess
 
 JavaClass = Callable[..., CompletedProcess[str]]
+from tests.polling import until
 
 
 def test_session_node_answers_its_own_tools(
@@ -25,9 +26,14 @@ def test_session_node_answers_its_own_tools(
     server = ["--bootstrap-server", apache_kafka.bootstrap]
     created = java_class(topics, [*server, "--create", "--topic", "fixture-topic"])
     assert created.returncode == 0, created.stderr
-    listed = java_class(topics, [*server, "--list"])
-    assert "fixture-topic" in listed.stdout.split()
-    assert listed.stderr == ""
+
+    def is_listed() -> bool:
+        """A busy broker learns of the topic a moment after its controller has created it."""
+        listed = java_class(topics, [*server, "--list"])
+        assert listed.stderr == ""
+        return "fixture-topic" in listed.stdout.split()
+
+    until(is_listed, "fixture-topic is not listed")
 
 
 @pytest.mark.parametrize(
