@@ -14,9 +14,9 @@ from kwire.conformance import apache_kafka as apache
 from kwire.conformance import class_archive, java
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import ZooKeeperProcess
+from tests.polling import until
 
 JavaClass = Callable[..., CompletedProcess[str]]
-from tests.polling import until
 
 
 def test_session_node_answers_its_own_tools(
