@@ -17,13 +17,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from kwire.conformance.chaos import watchdog
+from kwire.conformance.chaos.kept_lines import append_line, now_utc
 from kwire.conformance.chaos.reporting import PREFIX, RoundOutcome, keep_files
 
 BLOCK_ROUNDS: Final = 50
@@ -124,10 +124,10 @@ class BlockResults:
             seconds=round(seconds, 1),
             commit=self.commit,
             options=self.options,
-            time=_now(),
+            time=now_utc(),
             said="" if passed else said[-OUTPUT_MAX:],
         )
-        self._append(added)
+        append_line(self._path, asdict(added))
         self._rounds[seed] = outcome
 
     def add_block(self, seeds: range) -> None:
@@ -145,22 +145,10 @@ class BlockResults:
             },
             commit=self.commit,
             options=self.options,
-            time=_now(),
+            time=now_utc(),
         )
-        self._append(added)
+        append_line(self._path, asdict(added))
         self._blocks.add((seeds.start, len(seeds)))
-
-    def _append(self, line: RoundLine | BlockLine) -> None:
-        """Append a line and write it to disk, so that an interrupted run keeps it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a") as file:
-            file.write(json.dumps(asdict(line)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def commit_of(tree: Path, patterns: Sequence[str] = ()) -> str:

@@ -188,7 +188,9 @@ class ClassicKind:
         group = self._find(request.group_id)
         if group is None or members.heartbeat_error(group, request) is not ErrorCode.NONE:
             return None
-        return members.session_of(group, request.member_id)
+        member_id = request.member_id
+        key = SessionTimer(group.group_id, member_id).key
+        return key, group.members[member_id].session_timeout_ms
 
     def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
         """Decide LeaveGroup, also for a group of another kind that accepts classic members.

@@ -13,7 +13,6 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.coordinators.contract.effects import TimerKey
 from kwire.groups.classic.decision import ClassicDecision, sync_error
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.rebalance import (
@@ -130,15 +129,9 @@ def heartbeat_error(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode
 
 
 def keep_session(effects: GroupEffects, group: ClassicGroup, member_id: str) -> None:
-    """Restart the member's session, with the timer of `session_of`."""
-    key, timeout_ms = session_of(group, member_id)
-    effects.timers.append((key, SessionTimer(group.group_id, member_id), timeout_ms))
-
-
-def session_of(group: ClassicGroup, member_id: str) -> tuple[TimerKey, int]:
-    """Return the key of the timer of a member's session, and the session timeout in ms."""
-    key = SessionTimer(group.group_id, member_id).key
-    return key, group.members[member_id].session_timeout_ms
+    """Restart the member's session."""
+    timer = SessionTimer(group.group_id, member_id)
+    effects.timers.append((timer.key, timer, group.members[member_id].session_timeout_ms))
 
 
 # -- LeaveGroup

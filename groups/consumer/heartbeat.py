@@ -159,9 +159,10 @@ class ConsumerHeartbeat(StaticHeartbeat[ConsumerGroupHeartbeatRequest, ConsumerM
 def asks_nothing(
     request: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, member: ConsumerMember
 ) -> bool:
-    """Whether a heartbeat of `member` reports nothing, and the member has all that it is to have.
+    """Whether a heartbeat of `member` reports nothing, and the member has all of its target.
 
-    It still changes the group if the client has changed, or a topic that the group subscribes to.
+    Such a heartbeat still changes the group if its client is another one than before, or if a topic
+    that the group subscribes to has changed.
     """
     return (
         request.member_epoch == member.epoch == group.epoch == group.target_epoch

@@ -36,8 +36,8 @@ room for Spark's classes, without which it collects the whole heap as classes co
 ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 """Turns off Java's optimizing compiler, and the counting of calls for it."""
 FEW_RECORDS = 100_000
-"""The most records of a job whose Java does without its optimizing compiler.  Without it, a query
-of so many takes 26 instead of 36 s of the processor, and one of 200,000 takes 40 instead of 43: see
+"""A job of at most so many records runs without Java's optimizing compiler.  A query of 100,000
+then takes 26 instead of 36 s of the processor, and one of 200,000 would take 40 instead of 43: see
 docs/decisions/0037-spark-starts-with-what-a-job-needs.md."""
 LAUNCHER_OPTIONS = f"{ONE_COMPILER} -XX:+UseSerialGC"
 """Options of the short Java process that writes the command of Spark's own."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kwire.codecs.primitives import Frame
 
 
-class WrittenInSteps:
+class WrittenInSteps(ABC):
     """A base class for responses that handlers return from an awaitable.
 
     Such a class is also one of the generated messages, so that guards and gates see its fields.

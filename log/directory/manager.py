@@ -401,13 +401,10 @@ class LogManager:
         is not served, and it is set aside when a topic gets that name: its topic id is another.
         """
         self.moves.cancel((topic, partition))
-        directory = self.logs[topic, partition].dir.parent
         folder = self.dirs.retire((topic, partition), durable=False)
         if folder is not None:
             self.maintenance.deleted.append(folder)
-            self.maintenance.renamed |= {
-                each for each in self.online_dirs if each.path == directory
-            }
+            self.maintenance.renamed_in.add(folder.path.parent)
 
     def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
         """Truncate followers' logs to these log end offsets.

@@ -73,7 +73,7 @@ class Maintenance:
         self._flushing: set[int] = set()
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
-        self.renamed: set[LogDir] = set()
+        self.renamed_in: set[Path] = set()
         """Directories with folders of deleted partitions whose new names are not durable yet."""
         self._awaited: dict[Log, None] = {}
         """Logs with work at a later time: each round visits them."""
@@ -144,11 +144,11 @@ class Maintenance:
 
     def _new_names(self) -> list[Job]:
         """Return jobs that make the new names of deleted partitions' folders durable."""
-        renamed, self.renamed = self.renamed, set()
+        renamed_in, self.renamed_in = self.renamed_in, set()
         return [
             Job(f"fsync {each.path}", each.sync_names, partial(self._named, each))
             for each in self._dirs.online_dirs
-            if each in renamed
+            if each.path in renamed_in
         ]
 
     def _named(self, directory: LogDir, error: OSError | None) -> None:

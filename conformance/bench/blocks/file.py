@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import click
 
 from kwire.conformance.bench import machine
 from kwire.conformance.chaos.blocks import commit_of
+from kwire.conformance.chaos.kept_lines import append_line, now_utc
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SOURCES = ("*.py", "*.java", "pyproject.toml")
@@ -59,7 +59,7 @@ class BlockFile:
         """Read the file.  Raises DamagedBlocks."""
         self.path = path
         self.commit, self.machine, self.options = commit, facts, options
-        self._run = _now()
+        self._run = now_utc()
         self._lines: dict[str, KeptBlock] = {}
         self.others = 0
         """How many blocks of other commits, machines or options the file has."""
@@ -99,15 +99,10 @@ class BlockFile:
             machine=self.machine,
             options=self.options,
             run=self._run,
-            time=_now(),
+            time=now_utc(),
             load=round(os.getloadavg()[0], 1),
         )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            _drop_incomplete_line(file.fileno())
-            file.write(json.dumps(asdict(line)).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.path, asdict(line))
         self._lines[key] = line
 
     def measure(self, key: str, measure: Callable[[], object]) -> None:
@@ -138,18 +133,6 @@ class BlockFile:
             ("measured", f"{times[0]} to {times[-1]} UTC, in {_number(runs, 'run')}"),
             ("load average after a block", f"{loads[0]:g} to {loads[-1]:g}"),
         ]
-
-
-def _drop_incomplete_line(descriptor: int) -> None:
-    """Cut what a killed run left behind the last complete line."""
-    size = os.fstat(descriptor).st_size
-    data = os.pread(descriptor, size, 0)
-    if data and not data.endswith(b"\n"):
-        os.ftruncate(descriptor, data.rfind(b"\n") + 1)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _number(count: int, what: str) -> str:

@@ -286,10 +286,10 @@ class Shard(Driver[M]):
         return key in self._timers
 
     def put_off(self, key: TimerKey, delay_ms: int) -> bool:
-        """Moves a timer that is set; returns False, and does nothing, if it is not.
+        """Moves a timer that is set, as for a request that changes nothing else.
 
-        Also if a request that changed nothing else would get its response later: from a shard that
-        is not active, or one whose last records are not committed yet.
+        Returns False, and does nothing, if the timer is not set, if the shard is not active, or if
+        the shard's last records are not committed yet: the response would have to wait for them.
         """
         handle = self._timers.get(key)
         if (

@@ -81,7 +81,7 @@ def test_head_of_a_report_says_in_how_many_runs_its_blocks_were_measured(
 ) -> None:
     for number, key in enumerate(("a", "b", "c")):
         monkeypatch.setattr(
-            "kwire.conformance.bench.blocks.file._now", lambda at=number: f"2026-01-01T00:0{at}"
+            "kwire.conformance.bench.blocks.file.now_utc", lambda at=number: f"2026-01-01T00:0{at}"
         )
         opened(path).add(key, 0)
     facts = dict(opened(path).facts(["a", "b", "missing"]))

@@ -65,22 +65,29 @@ def shortcut(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - one of th
     return request.param
 
 
+def wrap_answers(
+    monkeypatch: pytest.MonkeyPatch, wrapper: Callable[[Callable[[], object], Broker], object]
+) -> None:
+    """Let `wrapper` decide about the answers of both shortcuts; it gets a call of the real one."""
+    for shortcut in (RepeatedHeartbeat, RepeatedConsumerGroupHeartbeat):
+        real: Callable[..., object] = shortcut.answer
+
+        def answer(
+            self: object,
+            frame: memoryview,
+            broker: Broker,
+            real: Callable[..., object] = real,
+        ) -> object:
+            return wrapper(lambda: real(self, frame, broker), broker)
+
+        monkeypatch.setattr(shortcut, "answer", answer)
+
+
 @pytest.fixture
 def thorough(monkeypatch: pytest.MonkeyPatch) -> set[Broker]:
     """The brokers whose heartbeats all go to the handler."""
     brokers: set[Broker] = set()
-    for shortcut in (RepeatedHeartbeat, RepeatedConsumerGroupHeartbeat):
-        answer: Callable[..., Any] = shortcut.answer
-
-        def unless_thorough(
-            self: object,
-            frame: memoryview,
-            broker: Broker,
-            answer: Callable[..., Any] = answer,
-        ) -> object:
-            return None if broker in brokers else answer(self, frame, broker)
-
-        monkeypatch.setattr(shortcut, "answer", unless_thorough)
+    wrap_answers(monkeypatch, lambda answer, broker: None if broker in brokers else answer())
     return brokers
 
 
@@ -88,20 +95,13 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> set[Broker]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether a shortcut answered, for each heartbeat that reached one."""
     went: list[bool] = []
-    for shortcut in (RepeatedHeartbeat, RepeatedConsumerGroupHeartbeat):
-        answer: Callable[..., Any] = shortcut.answer
 
-        def counted(
-            self: object,
-            frame: memoryview,
-            broker: Broker,
-            answer: Callable[..., Any] = answer,
-        ) -> object:
-            reply = answer(self, frame, broker)
-            went.append(reply is not None)
-            return reply
+    def counted(answer: Callable[[], object], _: Broker) -> object:
+        reply = answer()
+        went.append(reply is not None)
+        return reply
 
-        monkeypatch.setattr(shortcut, "answer", counted)
+    wrap_answers(monkeypatch, counted)
     return went
 
 
