@@ -20,7 +20,7 @@ pytest_plugins = ["kwire.conformance.pytest_apache"]
 class Node:
     bootstrap = "here"
 
-    def __init__(self, directory, settings, plugins):
+    def __init__(self, directory, settings, plugins, jvm):
         self.directory = directory
 
     def start(self):
